@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 CHROMIUM := chromium fonts-dejavu-core fonts-noto-color-emoji
 SERVICE  := systemd nodejs libfaketime
 
-.PHONY: help run test tests test-all check browser service bench soak kill-matrix real-acp real-systemd lock clean
+.PHONY: help run test tests test-all check browser service bench soak kill-matrix real-acp real-models real-systemd lock clean
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ test: $(READY) browser service ## everything CI runs: check, and beside it all t
 	@$(MAKE) --no-print-directory --output-sync=target --jobs=2 check tests
 
 test-all: export TURNGATE_TESTS_AT_FULL_LENGTH := 1
-test-all: test kill-matrix ## all of that with every example and real starts, and the kill matrix
+test-all: test kill-matrix real-models ## all of that with every example, the kill matrix, and model servers of others
 
 # More workers than cores: tests that start daemons mostly wait for them. They start hundreds of
 # processes, so bytecode is written whatever the surroundings say. A group of tests that share a
@@ -75,6 +75,10 @@ kill-matrix: $(READY) ## kill the daemon at every point and 1,000 times at rando
 real-acp: $(READY) ## talk to a real ACP agent, opencode, which npm installs into a folder that is thrown away
 	@command -v npm >/dev/null || { echo "opencode is installed with npm; on Debian: sudo apt-get install npm" >&2; exit 1; }
 	$(BIN)/python -m tests.real_agents.opencode
+
+real-models: $(READY) ## talk to LiteLLM's proxy and llama-cpp-python's server, which pip installs into a folder that is thrown away
+	@command -v c++ >/dev/null || { echo "llama-cpp-python is compiled; on Debian: sudo apt-get install g++" >&2; exit 1; }
+	$(BIN)/python -m tests.real_agents.servers
 
 real-systemd: $(READY) service ## see the units work under a systemd of their own, PID 1 of a namespace that is thrown away
 	@test "$$(id -u)" = 0 || { echo "a systemd of one's own needs root: sudo make real-systemd" >&2; exit 1; }

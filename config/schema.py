@@ -97,6 +97,7 @@ class Agent(Section):
     url: WebAddress | None = None
     api_key: Secret | None = None
     model: Text | None = None
+    api: Annotated[Literal["chat", "responses"], AsWritten] = "chat"
     system_prompt: Prose = ""
     repeatable: Flag | None = None
     argv: Annotated[tuple[Prose, ...], Strict(False)] = ()
@@ -106,6 +107,8 @@ class Agent(Section):
     options: Mapping[str, JsonValue] = Field(default_factory=dict)
     attempts: Annotated[Count, Field(le=10)] = 3
     timeout: PositiveDuration | None = None
+    first_token: PositiveDuration | None = timedelta(seconds=120)
+    patience: PositiveDuration = timedelta(seconds=60)
     fallback: Annotated[tuple[Name, ...], Strict(False)] = ()
     images: Flag = True
     max_tokens: Count | None = None

@@ -250,7 +250,9 @@ class Pipeline:
         was_reset = begun.opened.notice and begun.opened.is_new
         crashpoint("reset" if was_reset else "turn-started")
 
-        configured = self.policy.agent_of(begun.opened.session)
+        session = begun.opened.session
+        configured = self.policy.agent_of(session)
+        await self.lanes.count_for(session.key, batch, configured.name)
         return RunningTurn(
             begun=begun,
             batch=batch,
@@ -353,6 +355,8 @@ class Pipeline:
         notices = outcomes.words_before(self.policy, turn.session)
         notices += not_fetched(turn.begun.user_entries, turn.batch)
         outcome = outcomes.outcome(result, message, notices, self.clock.now())
+        if result.is_refused:
+            outcome = outcomes.without_asked(outcome, turn.begun.user_entries)
 
         billed = self.recorder.billing.billed(
             outcome, turn.configured, turn.answered_by, agent_input.turn, message.source

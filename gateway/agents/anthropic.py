@@ -33,6 +33,7 @@ from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
     ServerRefusal,
+    is_too_long,
     kind_of,
     words_of,
 )
@@ -171,7 +172,7 @@ def _messages(utterances: Sequence[Utterance]) -> list[Json]:
     for each in utterances:
         content = [_block(block) for block in each.content]
         if each.by_person:
-            messages.append({"role": "user", "content": [*results, *content]})
+            messages.append({"role": "user", "content": _plain([*results, *content])})
             results = []
             continue
         if results:
@@ -180,13 +181,20 @@ def _messages(utterances: Sequence[Utterance]) -> list[Json]:
             {"type": "tool_use", "id": call.id, "name": _name(call), "input": call.arguments}
             for call in each.calls
         ]
-        messages.append({"role": "assistant", "content": [*_thinking(each), *content, *calls]})
+        said = _plain([*_thinking(each), *content, *calls])
+        messages.append({"role": "assistant", "content": said})
         results = [
             {"type": "tool_result", "tool_use_id": call.id, "content": call.result or "(empty)"}
             for call in each.calls
         ]
 
     return messages
+
+
+def _plain(blocks: list[Json]) -> Json:
+    """Return blocks of text as one string: some compatible servers know nothing else."""
+    texts = [word(block.get("text")) for block in blocks if isinstance(block, dict)]
+    return "\n\n".join(texts) if all(texts) else blocks
 
 
 def _thinking(each: Utterance) -> list[Json]:
@@ -324,5 +332,8 @@ class _Message:
     def _failure(self, error: Json) -> ServerRefusal:
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         return ServerRefusal(
-            _STATUS.get(kind, 500), self._quote(words_of(error)), kind=kind_of(error)
+            _STATUS.get(kind, 500),
+            self._quote(words_of(error)),
+            kind=kind_of(error),
+            too_long=is_too_long(error),
         )

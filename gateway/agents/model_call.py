@@ -18,20 +18,40 @@ import aiohttp
 
 from turngate.gateway.agents.endpoint import Endpoint
 from turngate.gateway.domain.errors import (
+    AgentBusy,
     AgentError,
     AgentRefused,
     AgentUnavailable,
+    PromptTooLong,
+    RequestRefused,
     TurngateError,
 )
 from turngate.gateway.domain.serialization import Json
 
 _LONGEST_COMPLAINT = 64_000
 _LONGEST_PAUSE = 24 * 3600.0
-_BUSY = {408, 409, 425, 429}
+_PASSING = {408, 409, 425, 429}
+_BUSY = {429, 529}
+# Statuses that speak of this one request, not of the key, the model or the address.
+_OF_THE_REQUEST = {400, 413, 422}
+# How servers say that a prompt does not fit: OpenAI and those that follow it, Anthropic (twice),
+# llama.cpp, vLLM (twice), and the bodies that a proxy does not pass on.
+_TOO_LONG = (
+    "context_length_exceeded",
+    "exceeds the context window",
+    "prompt is too long",
+    "exceed context limit",
+    "exceed_context_size_error",
+    "exceeds the available context size",
+    "maximum context length",
+    "maximum model length",
+    "request_too_large",
+)
 # The words of an error that may be logged: any other text of a server may quote users.
 # fmt: off
 _KINDS = frozenset((
-    "context_length_exceeded", "insufficient_quota", "rate_limit_exceeded", "invalid_api_key",
+    "context_length_exceeded", "exceed_context_size_error", "insufficient_quota",
+    "rate_limit_exceeded", "invalid_api_key",
     "model_not_found", "content_filter", "overloaded_error", "invalid_request_error",
     "authentication_error", "permission_error", "not_found_error", "request_too_large",
     "rate_limit_error", "billing_error", "timeout_error", "api_error",
@@ -54,15 +74,23 @@ class ServerRefusal(TurngateError):
     """
     The server answered with another status than 200, or with an error. Its `words` are for the
     operator only and may quote users; its `kind` is one of a fixed list and may be logged.
+    `too_long`: the prompt does not fit into the context window.
     """
 
     def __init__(
-        self, status: int, words: str, retry_after: float | None = None, *, kind: str | None = None
+        self,
+        status: int,
+        words: str,
+        retry_after: float | None = None,
+        *,
+        kind: str | None = None,
+        too_long: bool = False,
     ) -> None:
         super().__init__("the model server said no", words=words)
         self.status = status
         self.retry_after = retry_after
         self.kind = kind
+        self.too_long = too_long
 
     @property
     def why(self) -> str:
@@ -71,10 +99,16 @@ class ServerRefusal(TurngateError):
 
     def as_error(self) -> AgentError:
         """Return the agent error for it: AgentUnavailable if a retry may succeed."""
+        if self.too_long:
+            return PromptTooLong(self._refused(), words=self.words)
         # Users see the message of AgentUnavailable, so it must not contain the server's words.
-        if self.status in _BUSY or self.status >= 500:
+        if self.status in _PASSING or self.status >= 500:
             busy = f"the model cannot answer now ({self.status})"
-            return AgentUnavailable(busy, retry_after=self.retry_after, words=self.words)
+            kind = AgentBusy if self.status in _BUSY or self.retry_after else AgentUnavailable
+            return kind(busy, retry_after=self.retry_after, words=self.words)
+
+        if self.status in _OF_THE_REQUEST:
+            return RequestRefused(self._refused(), words=self.words)
         return AgentRefused(self._refused(), words=self.words)
 
     def _refused(self) -> str:
@@ -156,6 +190,7 @@ class ModelServer:
             self._endpoint.quoted(words_of(complaint)),
             pause,
             kind=kind_of(complaint),
+            too_long=is_too_long(complaint),
         )
 
 
@@ -168,6 +203,13 @@ def kind_of(complaint: bytes | Json) -> str | None:
     error = document.get("error", document) if isinstance(document, dict) else None
     named = (error.get("code"), error.get("type")) if isinstance(error, dict) else ()
     return next((word for word in named if isinstance(word, str) and word in _KINDS), None)
+
+
+def is_too_long(complaint: bytes | Json) -> bool:
+    """Return whether an error says that the prompt does not fit into the context window."""
+    text = complaint if isinstance(complaint, bytes) else json.dumps(complaint).encode()
+    written = text.decode("utf-8", "replace").lower()
+    return any(sign in written for sign in _TOO_LONG)
 
 
 def words_of(complaint: bytes | Json) -> str:

@@ -37,6 +37,10 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 Message = dict[str, Json]
 
 
+class EmptyStream(AgentUnavailable):
+    """The server began a stream and broke it off before it had said anything."""
+
+
 class ModelStream(Protocol):
     """The parser of one answer, one per protocol."""
 
@@ -74,13 +78,16 @@ async def answered(
     Raises ServerRefusal, AgentUnavailable or AgentRefused only before the first output, and a plain
     AgentError after that, so that an answer of which a part was shown is not retried.
     """
-    has_begun = False
+    has_begun = has_spoken = False
     try:
         async with aclosing(_messages(response, answer)) as messages:
             async for data in messages:
+                has_spoken = True
                 for event in answer.hear(data):
                     has_begun = True
                     yield event
+        if not answer.is_complete and not has_spoken:
+            raise EmptyStream("it ended before it had begun")
         if not answer.is_complete:
             raise AgentUnavailable("it ended before it was finished")
     except (AgentError, ServerRefusal) as exc:
@@ -89,6 +96,8 @@ async def answered(
             yield event
         if has_begun:
             raise AgentError(f"the answer was cut off: {_why(exc)}") from exc
+        if not has_spoken and isinstance(exc.__cause__, aiohttp.ClientPayloadError):
+            raise EmptyStream(str(exc)) from exc
         raise
 
     for event in (*answer.rest(), *answer.usage()):

@@ -1,6 +1,6 @@
 """
 The agent kind `openai`: a model behind any server with OpenAI's chat completions, with POST
-/chat/completions, streamed.
+/chat/completions, streamed. With `api: responses` it is `openai_responses.py` instead.
 
 Servers differ in what they accept and send. A field that a server refuses is left out for as long
 as the daemon runs; unknown fields in its answer are skipped.
@@ -31,10 +31,12 @@ from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
     ServerRefusal,
+    is_too_long,
     kind_of,
     words_of,
 )
 from turngate.gateway.agents.model_stream import (
+    EmptyStream,
     Message,
     answered,
     child,
@@ -42,19 +44,19 @@ from turngate.gateway.agents.model_stream import (
     parsed,
     word,
 )
+from turngate.gateway.agents.openai_responses import HOME, ResponsesAgent, usage_of
 from turngate.gateway.agents.spec import AgentSpec
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
+    Done,
     ToolStatus,
     Turn,
-    Usage,
 )
-from turngate.gateway.domain.errors import AgentRefused
+from turngate.gateway.domain.errors import RequestRefused
 from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
 
-_HOME = "https://api.openai.com/v1"
 _OURS = ("messages", "model", "stream")
 _ENDED_EARLY = {
     "length": "the answer was cut at its longest",
@@ -66,6 +68,7 @@ _DISPUTED = {"stream_options": "stream_options", "max_tokens": "max_completion_t
 # Errors inside a stream have no status of their own: it began with 200.
 _STATUS = {"invalid_request_error": 400, "authentication_error": 401, "not_found_error": 404}
 _IS_STATUS = re.compile("[45][0-9][0-9]")
+_SECONDS_TO_CLOSE = 0.1
 _THOUGHTS = ("reasoning_content", "reasoning")
 
 Quote = Callable[[str], str]
@@ -78,7 +81,7 @@ class OpenAiAgent:
         self._model = model_of(spec, "gpt-5")
         server = endpoint(
             spec,
-            default=_HOME,
+            default=HOME,
             below="/chat/completions",
             headers={},
             key_as="Authorization: Bearer",
@@ -90,25 +93,41 @@ class OpenAiAgent:
         self._refused: set[str] = set()
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
-        # At most one more request for each of the two disputed fields. Nothing is yielded before
-        # such a refusal, so no text is repeated.
-        for _ in range(3):
+        # At most one more request for each of the two disputed fields, and one without a stream.
+        # Nothing is yielded before such a refusal, so no text is repeated.
+        streams = True
+        for _ in range(4):
             body = (
-                await asyncio.to_thread(self._body, turn) if has_files(turn) else self._body(turn)
+                await asyncio.to_thread(self._body, turn, streams=streams)
+                if has_files(turn)
+                else self._body(turn, streams=streams)
             )
             try:
                 async with (
                     self._server.asked(body) as got,
                     aclosing(answered(got, _Completion(self._quote))) as events,
                 ):
+                    is_empty = streams
                     async for event in events:
+                        if is_empty and isinstance(event, Done):
+                            raise EmptyStream("it said nothing")
+                        is_empty = False
                         yield event
                     return
+            except EmptyStream:
+                # llama-cpp-python breaks a stream off where it would otherwise refuse the request,
+                # and LiteLLM before it makes an empty answer of that: the reason is told only to
+                # those who ask for the answer in one piece.
+                if not streams:
+                    raise
+                streams = False
+                # Time to notice that the server has closed the connection, or it is used again.
+                await asyncio.sleep(_SECONDS_TO_CLOSE)
             except ServerRefusal as refusal:
                 if not self._leaves_out_what_is_refused(refusal):
                     raise refusal.as_error() from refusal
 
-        raise AgentRefused("the model server does not take the request")
+        raise RequestRefused("the model server does not take the request")
 
     async def examine(self, *, online: bool) -> Sequence[Finding]:
         if not online:
@@ -122,7 +141,7 @@ class OpenAiAgent:
 
     def _leaves_out_what_is_refused(self, refusal: ServerRefusal) -> bool:
         """Note which fields this server refuses; True if a request without them may succeed."""
-        if refusal.status not in (400, 422):
+        if refusal.status not in (400, 422) or refusal.too_long:
             return False
         named = {
             field for field, sign in _DISPUTED.items() if sign in refusal.words
@@ -130,18 +149,19 @@ class OpenAiAgent:
         self._refused |= named
         return bool(named)
 
-    def _body(self, turn: Turn) -> bytes:
+    def _body(self, turn: Turn, *, streams: bool) -> bytes:
         """Build the request. Reads attachments: called in a thread if there are any."""
         system = "\n\n".join(filter(None, (turn.system, turn.context)))
         messages: list[Json] = [{"role": "system", "content": system}] if system else []
         for utterance in dialogue(turn, images=self._spec.images):
             messages += _written(utterance)
-        ours: Message = {"model": self._model, "messages": messages, "stream": True}
-        return json.dumps({**self._extras(), **ours}, ensure_ascii=False).encode("utf-8", "replace")
+        ours: Message = {"model": self._model, "messages": messages, "stream": streams}
+        extras = self._extras(streams=streams)
+        return json.dumps({**extras, **ours}, ensure_ascii=False).encode("utf-8", "replace")
 
-    def _extras(self) -> Message:
+    def _extras(self, *, streams: bool) -> Message:
         # Without it servers that follow OpenAI report no usage in a stream.
-        extras: Message = {"stream_options": {"include_usage": True}}
+        extras: Message = {"stream_options": {"include_usage": True}} if streams else {}
         if self._spec.max_tokens is not None:
             word = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
             extras[word] = self._spec.max_tokens
@@ -153,9 +173,9 @@ class OpenAiAgent:
         return extras
 
 
-def make(spec: AgentSpec) -> OpenAiAgent:
+def make(spec: AgentSpec) -> OpenAiAgent | ResponsesAgent:
     """Make the agent. Raises ConfigError without a model, an API key or a valid address."""
-    return OpenAiAgent(spec)
+    return ResponsesAgent(spec) if spec.api == "responses" else OpenAiAgent(spec)
 
 
 def _written(utterance: Utterance) -> Iterator[Json]:
@@ -246,15 +266,10 @@ class _Completion:
         if not self._usage:
             return
 
-        # prompt_tokens includes the cached tokens; our `input` does not.
-        prompt = number(self._usage.get("prompt_tokens"))
-        cached = min(
-            number(child(self._usage, "prompt_tokens_details").get("cached_tokens")), prompt
-        )
-        yield Usage(
-            input=prompt - cached,
-            output=number(self._usage.get("completion_tokens")),
-            cache_read=cached,
+        yield usage_of(
+            number(self._usage.get("prompt_tokens")),
+            child(self._usage, "prompt_tokens_details"),
+            number(self._usage.get("completion_tokens")),
         )
 
     def _hear_piece(self, piece: Message) -> Iterator[AgentEvent]:
@@ -282,7 +297,12 @@ class _Completion:
         kind = word(error.get("type")) if isinstance(error, dict) else ""
         # `code` is an HTTP status on some servers, a word on others.
         status = int(code) if _IS_STATUS.fullmatch(code) else _STATUS.get(kind, 500)
-        return ServerRefusal(status, self._quote(words_of(error)), kind=kind_of(error))
+        return ServerRefusal(
+            status,
+            self._quote(words_of(error)),
+            kind=kind_of(error),
+            too_long=is_too_long(error),
+        )
 
 
 def _text(content: Json) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 import structlog
 
 from turngate.gateway.agents.guardian import LENGTH_DIGITS
+from turngate.gateway.agents.orphans import adopt_orphans, end_orphans, started_at
 from turngate.gateway.domain.errors import (
     AgentError,
     AgentRefused,
@@ -45,6 +46,9 @@ _RUN_GUARDIAN = (
     "import sys; sys.path.append(sys.argv[1]); import guardian; guardian.main(int(sys.argv[2]))"
 )
 
+# Of all programs that run: whoever else was adopted has lost its guardian.
+_GUARDIANS: set[int] = set()
+
 _News = asyncio.Future[int | None]
 
 
@@ -64,6 +68,7 @@ async def start(
     AgentUnavailable if the cause is temporary.
     """
     order = _order(argv, env, memory)
+    adopt_orphans()
     ours, its = socket.socketpair()
 
     # Closed here once the guardian has its copy: with ours open, its death would be no end of file.
@@ -125,6 +130,8 @@ class Program:
         self._listening = asyncio.ensure_future(self._listen(words))
         self._draining = asyncio.ensure_future(self._drain_errors(guardian.stderr))
         self._is_over = False
+        self._started_at = started_at(guardian.pid)
+        _GUARDIANS.add(guardian.pid)
 
     async def until_started(self) -> None:
         """Wait for the result of exec. Raises AgentRefused or AgentUnavailable, as `start` does."""
@@ -178,9 +185,9 @@ class Program:
 
         try:
             await asyncio.wait({self._listening}, timeout=_LONGEST_END)
-            # Disconnected without "over": the guardian was killed and has cleaned up nothing.
-            if self._listening.done() and not self._over.done():
-                _end_session(self._guardian.pid)
+            # Killed or stopped, perhaps by the program itself: it has cleaned up nothing.
+            if not self._over.done():
+                await self._end_without_guardian()
             async with asyncio.timeout(_LONGEST_END):
                 await self._let_go()
         except TimeoutError:
@@ -191,6 +198,7 @@ class Program:
             self._draining.cancel()
             self._listening.cancel()
             await _close(self._lifeline)
+            _GUARDIANS.discard(self._guardian.pid)
 
         if last := self.last_words():
             structlog.get_logger().debug(
@@ -198,6 +206,20 @@ class Program:
                 action=Action.AGENT,
                 where=self.name,
                 said=" / ".join(last),
+            )
+
+    async def _end_without_guardian(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._guardian.kill()
+        guardian = self._guardian.pid
+        # Not awaited by asyncio, which also waits for the pipes: its orphans hold them open.
+        if not await asyncio.to_thread(
+            end_orphans, guardian, frozenset(_GUARDIANS), self._started_at
+        ):
+            structlog.get_logger().warning(
+                "a program has killed its guardian and will not end",
+                action=Action.AGENT,
+                where=self.name,
             )
 
     async def _let_go(self) -> None:
@@ -275,19 +297,6 @@ async def _close(lifeline: asyncio.StreamWriter) -> None:
     lifeline.close()
     with contextlib.suppress(OSError):  # the other side may have closed it first
         await lifeline.wait_closed()
-
-
-def _end_session(leader: int) -> None:
-    """
-    Kill the session of a guardian that was killed. The kernel kills only the program itself then.
-
-    Finds descendants that have left their process group, but not those that have left the session.
-    """
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it ended during the scan
-            # After the name in parentheses: state, parent, group, session.
-            if int(stat.read_bytes().rpartition(b")")[2].split()[3]) == leader:
-                os.kill(int(stat.parent.name), signal.SIGKILL)
 
 
 def _order(argv: Sequence[str], env: Mapping[str, str], memory: int | None) -> bytes:

@@ -14,9 +14,10 @@ class AgentSpec:
     """
     One agent of the config. A kind uses the settings that concern it and ignores the others.
 
-    `url` is the address of a model server or a service. `env` is the whole environment of a
-    program. `images`: images may be passed inline. `memory` limits every program of the agent, in
-    bytes. `attempts` is the number of model calls before any output. `timeout` limits a whole turn.
+    `url` is the address of a model server or a service, `api` its protocol if there are several.
+    `env` is the whole environment of a program. `images`: images may be passed inline. `memory`
+    limits every program of the agent, in bytes. `attempts` is the number of model calls before any
+    output. `timeout` limits a whole turn.
     `session_end`: the agent is notified when a session ends.
     """
 
@@ -25,6 +26,7 @@ class AgentSpec:
     url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     model: str | None = None
+    api: str = "chat"
     argv: tuple[str, ...] = ()
     format: str = "text"
     env: Mapping[str, str] = field(default_factory=dict, repr=False)

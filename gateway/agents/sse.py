@@ -13,6 +13,7 @@ from dataclasses import dataclass
 LONGEST_EVENT = 4_000_000
 """In bytes. A server that never ends a line must not fill memory."""
 
+_COST_OF_LINE = 40
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -38,6 +39,7 @@ class EventReader:
         self._after_return = False
         self._name = ""
         self._data: list[str] = []
+        self._data_size = 0
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
         """Return the events that end in this chunk. Raises EventTooLong."""
@@ -72,7 +74,7 @@ class EventReader:
             else:
                 events += self._dispatched()
 
-        self._size = sum(map(len, self._unfinished)) + sum(map(len, self._data))
+        self._size = sum(map(len, self._unfinished)) + self._data_size
 
         return events
 
@@ -87,6 +89,9 @@ class EventReader:
         """Add one line to the event. Comments and fields other than data and event are skipped."""
         field, _, value = line.partition(b":")
         if field == b"data":
+            # Summed up as they come, so that many chunks take linear time. An empty line has a
+            # cost of its own, or a server could send them for ever.
+            self._data_size += len(value) + _COST_OF_LINE
             self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
         elif field == b"event":
             self._name = value.removeprefix(b" ").decode("utf-8", "replace")
@@ -98,4 +103,5 @@ class EventReader:
         is_event = bool(self._data)
         self._name = ""
         self._data.clear()
+        self._data_size = 0
         return [ServerEvent(name, data)] if is_event else []

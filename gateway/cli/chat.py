@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from turngate.gateway.cli.exits import Exit
 from turngate.gateway.cli.options import ConfigFile, StateDir
 from turngate.gateway.cli.printable import printable_line
 
@@ -38,7 +39,8 @@ def chat(
     Talk to the agent. Ctrl-C stops an answer, Ctrl-D leaves.
 
     Without a terminal, all of standard input is one message, and the answer alone goes to standard
-    output; a line that is a command (/new) stands for itself.
+    output; a line that is a command (/new) stands for itself. Everything else goes to standard
+    error, and the exit status is 1 if there is no whole answer.
     """
     from turngate.config.load import load
     from turngate.gateway.cli.chat_connection import open_chat
@@ -55,4 +57,8 @@ def chat(
         if is_terminal:
             run_chat(line, folder)
         else:
-            send_piped(line, piped)
+            is_answered = send_piped(line, piped)
+
+    # After the connection was closed in order.
+    if not is_terminal and not is_answered:
+        raise typer.Exit(Exit.FAILED)

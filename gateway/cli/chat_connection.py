@@ -27,6 +27,7 @@ from turngate.gateway.daemon.control.chat_events import (
 )
 from turngate.gateway.daemon.control.client import ControlClient, result_of
 from turngate.gateway.daemon.control.connect import reach
+from turngate.gateway.daemon.process_access import close_to_others
 from turngate.gateway.daemon.state_dir import Lock
 from turngate.gateway.domain.errors import Unreachable
 from turngate.gateway.domain.serialization import Json
@@ -160,6 +161,8 @@ def _run_thread(
 
 async def _run_gateway(config: Config, lock: Lock, started: Future[_InProcessGateway]) -> None:
     from turngate.gateway.daemon.app import running
+
+    close_to_others()
 
     stop = asyncio.Event()
     async with running(config, lock, doors=False) as gateway:

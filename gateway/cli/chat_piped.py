@@ -1,4 +1,8 @@
-"""`turngate chat` in a pipe: stdin is sent as messages, only the answers go to stdout."""
+"""
+`turngate chat` in a pipe: stdin is sent as messages, and only the answers go to stdout.
+
+What the gateway itself says goes to stderr, and a message without a whole answer is a failure.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,25 @@ import sys
 from collections.abc import Collection
 from typing import BinaryIO
 
+import typer
+
 from turngate.gateway.cli.chat_connection import ChatConnection
 from turngate.gateway.cli.printable import printable
 from turngate.gateway.daemon.control.chat_events import LARGEST_MESSAGE, NotStored
+from turngate.gateway.domain.agent_events import WAITING, Tool, ToolStatus
 from turngate.gateway.domain.errors import Refused, Unreachable
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.live_view import (
     Arrived,
     Began,
     FellBehind,
+    Happened,
     Settled,
 )
-from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.outbox import Part, Says
+from turngate.gateway.rules.outcomes import without_mark
 
+_FAILURES = {Says.INCOMPLETE, Says.NO_ANSWER}
 _COMMAND = re.compile(r"\s*/(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:\s.*)?")
 
 
@@ -42,10 +52,16 @@ def read_piped(stream: BinaryIO) -> str:
     return text
 
 
-def send_piped(line: ChatConnection, piped: str) -> None:
-    """Send one message after the other, each once the previous one is settled."""
+def send_piped(line: ChatConnection, piped: str) -> bool:
+    """
+    Send one message after the other, each once the previous one is settled.
+
+    Returns whether every one got a whole answer.
+    """
+    is_answered = True
     for message in messages_in(piped, {command.name for command in line.commands}):
-        _exchange(line, message)
+        is_answered = _exchange(line, message) and is_answered
+    return is_answered
 
 
 def messages_in(text: str, commands: Collection[str]) -> list[str]:
@@ -72,9 +88,10 @@ def messages_in(text: str, commands: Collection[str]) -> list[str]:
     ]
 
 
-def _exchange(line: ChatConnection, text: str) -> None:
+def _exchange(line: ChatConnection, text: str) -> bool:
     message = line.say(text)
     turns = set[TurnId]()
+    said = set[Says]()
 
     while True:
         match line.next():
@@ -83,13 +100,20 @@ def _exchange(line: ChatConnection, text: str) -> None:
                 raise Refused(reason)
             case Began(turn=turn, messages=messages) if message in messages:
                 turns.add(turn)
+            case Happened(turn=turn, event=Tool(name=name, title=str(told)) as tool) if (
+                turn in turns and name == WAITING and tool.status is ToolStatus.STARTED
+            ):
+                _tell(f"Waiting: {told}.")
             case Arrived(part=part) if part.buttons and _answers(part, message, turns):
                 _stop(line)
                 raise Refused(_cannot_answer(part))
             case Arrived(part=part) if _answers(part, message, turns):
-                _write(part.text)
+                said.add(part.says)
+                _show(part)
             case Settled(messages=messages) if message in messages:
-                return
+                if not said:
+                    _tell("There is no answer.")
+                return Says.ANSWER in said and not said & _FAILURES
             case FellBehind():
                 raise Unreachable(
                     "this terminal read too slowly; `turngate sessions show` has the answer"
@@ -119,6 +143,22 @@ def _answers(part: Part, message: str, turns: Collection[TurnId]) -> bool:
     """Whether the part answers our message: others may write in the same conversation."""
     # The answer to a command belongs to no turn, only `reply_to` identifies it.
     return part.reply_to == message or part.turn in turns
+
+
+def _show(part: Part) -> None:
+    """Write the words of the agent to stdout, and those of the gateway to stderr."""
+    if part.says is Says.INCOMPLETE:
+        words, mark = without_mark(part.text)
+        _write(words)
+        _tell(mark.strip("*"))
+    elif part.says is Says.ANSWER:
+        _write(part.text)
+    else:
+        _tell(part.text)
+
+
+def _tell(text: str) -> None:
+    typer.echo(printable(text), err=True)
 
 
 def _write(text: str) -> None:

@@ -16,6 +16,7 @@ import typer
 from turngate.gateway.cli.exits import exit_of
 from turngate.gateway.cli.options import ConfigFile, StateDir
 from turngate.gateway.cli.printable import printable
+from turngate.gateway.daemon.process_access import close_to_others
 from turngate.gateway.daemon.state_dir import access_warnings, wait_for_lock
 from turngate.gateway.domain.errors import CommandRuns, ConfigError, TurngateError
 
@@ -32,6 +33,8 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
     Run the gateway until Ctrl-C or SIGTERM. Without a config: the echo agent, and a web chat on
     this machine.
     """
+    close_to_others()
+
     # Before the slow imports: a signal during them must end the process without a traceback.
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _exit_now)

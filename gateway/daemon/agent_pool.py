@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
 from turngate.config.load import program_environment
 from turngate.config.schema import Agent as AgentConfig
 from turngate.config.schema import Config
 from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents.breaker import Breaker
 from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.domain.ports.agent import Agent, Closes, Examines
 from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.usage import Model
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.rules.model_window import ModelWindow
 from turngate.gateway.rules.policy import ConfiguredAgent
 from turngate.gateway.rules.pricing import Prices
 
@@ -35,6 +38,7 @@ class AgentPool:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._agents: dict[str, tuple[AgentSpec, Agent]] = {}
+        self._learned: dict[str, _Learned] = {}
         self._leaving: list[Agent] = []
 
     async def load(self, config: Config) -> dict[str, ConfiguredAgent]:
@@ -51,10 +55,15 @@ class AgentPool:
         )
         self._leaving += [agent for name, (_, agent) in self._agents.items() if name not in staying]
         self._agents = staying | hired
-        agents = {name: agent for name, (_, agent) in self._agents.items()}
-        return {
-            name: _configured(config.agents, name, agents, self._observer) for name in config.agents
+        # What was learned holds as long as the same model is at the same address.
+        self._learned = {name: self._learned.get(name, _Learned()) for name in staying} | {
+            name: _Learned() for name in hired
         }
+        links = {
+            name: _link(name, config.agents[name], agent, self._learned[name])
+            for name, (_, agent) in self._agents.items()
+        }
+        return {name: _configured(config.agents, name, links, self._observer) for name in links}
 
     def agent(self, name: str) -> Agent:
         """Return one agent alone, without its fallbacks."""
@@ -76,6 +85,14 @@ class AgentPool:
         agents, self._agents = self._agents, {}
         await _close_all([agent for _, agent in agents.values()], self._observer)
         await self.close_replaced()
+
+
+@dataclass(slots=True)
+class _Learned:
+    """What calls have shown of one agent, in memory only and shared by the chains it is in."""
+
+    window: ModelWindow = field(default_factory=ModelWindow)
+    breaker: Breaker = field(default_factory=Breaker)
 
 
 async def _load(
@@ -113,8 +130,23 @@ async def _close(agent: Closes) -> None:
     await agent.close()
 
 
+def _link(name: str, agent: AgentConfig, loaded: Agent, learned: _Learned) -> Link:
+    # Programs and services may work for long before they say anything.
+    first_token = agent.first_token if agent.kind in _MODELS else None
+    return Link(
+        name=name,
+        agent=loaded,
+        attempts=agent.attempts,
+        system=agent.system_prompt,
+        first_token=first_token.total_seconds() if first_token is not None else None,
+        patience=agent.patience.total_seconds(),
+        window=learned.window,
+        breaker=learned.breaker,
+    )
+
+
 def _configured(
-    config: Mapping[str, AgentConfig], name: str, agents: Mapping[str, Agent], observer: Observer
+    config: Mapping[str, AgentConfig], name: str, links: Mapping[str, Link], observer: Observer
 ) -> ConfiguredAgent:
     """
     Return an agent with its fallbacks. It is repeatable only if every agent of the chain is.
@@ -123,13 +155,9 @@ def _configured(
     """
     # Which agent of the chain answers is not known in advance, so its properties are combined.
     chain = {each: config[each] for each in (name, *config[name].fallback)}
-    links = [
-        Link(name=each, agent=agents[each], attempts=agent.attempts, system=agent.system_prompt)
-        for each, agent in chain.items()
-    ]
     return ConfiguredAgent(
         name=name,
-        agent=FallbackAgent(links, observer.agent_unavailable),
+        agent=FallbackAgent([links[each] for each in chain], observer.agent_unavailable),
         system=config[name].system_prompt,
         repeatable=all(map(_is_repeatable, chain.values())),
         has_workdir=any(agent.kind not in _TALKERS for agent in chain.values()),
@@ -138,6 +166,7 @@ def _configured(
         prices=_prices(config[name]),
         model=_model(config[name]),
         summarises=all(agent.kind in _MODELS for agent in chain.values()),
+        window=links[name].window,
     )
 
 
@@ -177,6 +206,7 @@ def _spec(name: str, agent: AgentConfig) -> AgentSpec:
         url=agent.url or agent.base_url,
         api_key=agent.api_key.get_secret_value() if agent.api_key else None,
         model=agent.model,
+        api=agent.api,
         argv=agent.argv,
         format=agent.format,
         env=program_environment()

@@ -117,7 +117,14 @@ def build_pipeline(
 
     # Lanes and questions call the pipeline back, which is built last.
     quarantine = Quarantine(store.end_alone, tasks)
-    lanes = Lanes(lane_rules, lambda key, batch: pipeline.run_batch(key, batch), quarantine, tasks)
+    lanes = Lanes(
+        lane_rules,
+        lambda key, batch: pipeline.run_batch(key, batch),
+        quarantine,
+        tasks,
+        # Read at each call, for the same reason as below.
+        agent_of=lambda source: policy.routed_agent(source),
+    )
     questions = Questions(
         policy=policy,
         store=store,

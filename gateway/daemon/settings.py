@@ -32,6 +32,7 @@ def lane_rules(config: Config) -> LaneRules:
         debounce=turns.debounce,
         concurrent=turns.concurrent,
         waiting_per_session=turns.waiting_per_session,
+        agents=len(config.agents),
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from turngate.gateway.domain.errors import Refused, StoreError
 from turngate.gateway.domain.ids import SessionKey
 from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.outbox import Part, Says
 from turngate.gateway.pipeline import Pipeline
 from turngate.gateway.rules import outcomes
 
@@ -48,7 +48,7 @@ async def _keep(key: SessionKey, message: InboundMessage, pipeline: Pipeline) ->
     if session is None:
         return ()
     entries = (outcomes.notice(GOES_ON, pipeline.clock.now()),)
-    parts = outcomes.parts(message, GOES_ON)
+    parts = outcomes.parts(message, GOES_ON, says=Says.NOTICE)
     return await pipeline.store.tell(session.id, entries=entries, parts=parts)
 
 

@@ -99,7 +99,19 @@ class Done:
     type: ClassVar[str] = "done"
 
 
-AgentEvent = Text | Reasoning | Tool | File | Ask | Send | Usage | Done
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The agent has too much to do and is asked again after so many seconds. Not an output."""
+
+    type: ClassVar[str] = "waiting"
+    seconds: float
+
+
+AgentEvent = Text | Reasoning | Tool | File | Ask | Send | Usage | Waiting | Done
+
+
+WAITING = "waiting"
+"""The name under which screens show a pause among the tools."""
 
 
 class RunEnd(StrEnum):

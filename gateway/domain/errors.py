@@ -15,7 +15,10 @@ TurngateError
 ├── Undeliverable         give up on this target
 ├── AgentError            notify the user once, free the lane
 │   ├── AgentUnavailable  retry while it has said nothing, then use the next agent
+│   │   └── AgentBusy     the same, when it has time again
 │   └── AgentRefused      it rejects our credentials or request: use the next; the operator must act
+│       └── RequestRefused     it rejects this request: leave its message out of the history
+│           └── PromptTooLong  its context window is full: ask again with less history
 ├── Refused               reply with the reason, change nothing
 │   ├── UnknownSession    no such session, or it was deleted: late writes end here
 │   ├── UnknownEntry      no such message in that session
@@ -110,12 +113,28 @@ class AgentUnavailable(AgentError):
         self.retry_after = retry_after
 
 
+class AgentBusy(AgentUnavailable):
+    """The agent answers, but has too much to do."""
+
+
 class AgentRefused(AgentError):
     """
     The agent refused, and will until the operator changes something.
 
     The message is for the operator only: users read that the agent is not available.
     """
+
+
+class RequestRefused(AgentRefused):
+    """
+    The agent refused what this one turn asks, and may well answer the next one.
+
+    Its message stays in the transcript, but is left out of what the agent is shown.
+    """
+
+
+class PromptTooLong(RequestRefused):
+    """The turn does not fit into the model's context window; a shorter history may."""
 
 
 class Refused(TurngateError):

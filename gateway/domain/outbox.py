@@ -26,6 +26,18 @@ class PartState(StrEnum):
     DEAD = "dead"
 
 
+class Says(StrEnum):
+    """
+    Whose words a part has: the agent's answer (or a command's), one that is incomplete, a notice of
+    the gateway beside an answer, or one instead of an answer.
+    """
+
+    ANSWER = "answer"
+    INCOMPLETE = "incomplete"
+    NOTICE = "notice"
+    NO_ANSWER = "no_answer"
+
+
 class Does(StrEnum):
     """
     What a chosen option does: answers the agent that waits, is sent as a message, or runs a turn
@@ -81,6 +93,7 @@ class Part:
     file: File | None = None
     buttons: tuple[Button, ...] = ()
     question: Question | None = None
+    says: Says = Says.ANSWER
     # Set by the store. A part that keeps id 0 is a preview: it is in no table.
     id: PartId = PartId(0)
     session: SessionId | None = None

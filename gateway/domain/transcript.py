@@ -81,7 +81,8 @@ class ToolCall:
 class Entry:
     """
     One row of a transcript. The store assigns `seq` (order) and `id` (stable); until then they are
-    empty.
+    empty. `sets_aside` are earlier entries that agents are no longer shown, because the agent
+    refused them.
     """
 
     role: Role
@@ -97,6 +98,7 @@ class Entry:
     reasoning: Reasoning | None = None
     tokens: int | None = None
     latency_ms: int | None = None
+    sets_aside: tuple[EntryId, ...] = ()
 
     @property
     def text(self) -> str:

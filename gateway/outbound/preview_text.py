@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from turngate.gateway.domain.agent_events import (
+    WAITING,
     AgentEvent,
     Tool,
     ToolStatus,
@@ -32,6 +33,7 @@ class PreviewLabels:
         self._limits = limits
         self._pieces: list[str] = []
         self._tool = ""
+        self._waiting = ""
         self._pauses = self._takes_long = False
         self._before = ""
 
@@ -46,6 +48,9 @@ class PreviewLabels:
             case Text(text=text):
                 self._pieces += ["\n\n", text] if self._pauses else [text]
                 self._pauses = False
+            case Tool(name=name, title=title) if name == WAITING:
+                # What follows "Using" is a tool; a pause has words of its own.
+                self._waiting = f"Waiting: {title}" if event.status is ToolStatus.STARTED else ""
             case Tool(status=ToolStatus.STARTED, name=name):
                 self._pauses = True
                 self._tool = " ".join(name.split())
@@ -64,7 +69,7 @@ class PreviewLabels:
         if not text and self._tool:
             return self._beginning(f"Using {self._tool}")[0]
         if not text:
-            return STILL_WORKING if self._takes_long else ""
+            return self._waiting or (STILL_WORKING if self._takes_long else "")
 
         shown, length = self._beginning(self._before + text)
         if length < len(self._before + text):

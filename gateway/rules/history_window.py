@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 
+from turngate.gateway.domain.ids import EntryId
 from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
@@ -25,6 +26,9 @@ from turngate.gateway.rules.token_estimate import estimate_tokens
 
 # `_count_real` recognises stand-ins by the identity of this tuple, so it must stay one object.
 _RESULT_UNAVAILABLE = (Text("[result unavailable]"),)
+
+# The last question and its answer: a window that is too small for them shows what fits.
+_FEWEST_RECENT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +46,13 @@ class HistoryRules:
     headroom: float = 0.75
     timestamps: bool = False
     zone: str = "UTC"
+
+    def within(self, most: int | None) -> HistoryRules:
+        """Return the rules for a model that takes no more than so many tokens; None: not known."""
+        if most is None or most >= self.tokens:
+            return self
+        recent = max(self.keep_recent * most // self.tokens, _FEWEST_RECENT)
+        return replace(self, tokens=most, keep_recent=min(self.keep_recent, recent))
 
     def is_long(self, weight: int) -> bool:
         """Return whether a session of so many tokens, prompt included, has passed the threshold."""
@@ -78,7 +89,7 @@ def window(
     Always inside the budget, with one exception: a last user turn larger than the budget is shown,
     alone.
     """
-    recent = _recent(_after(entries, mark), rules)
+    recent = _recent(_after(without_set_aside(entries), mark), rules)
     weight = prompt_tokens + _total(recent)
     fitted = _fitted(recent, rules, prompt_tokens, is_long=rules.is_long(weight))
     left_out = _count_real(recent) - _count_real(fitted)
@@ -94,7 +105,8 @@ def middle(entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES) -> tu
     and ends where a window may begin. Empty if there is no such point.
     """
     # Commands and older summaries in between are not counted, but are replaced with the rest.
-    indexes = [at for at, entry in enumerate(entries) if _is_talk(entry)]
+    gone = _set_aside(entries)
+    indexes = [at for at, entry in enumerate(entries) if entry.id not in gone and _is_talk(entry)]
     talk = [entries[at] for at in indexes]
     starts = [
         at
@@ -111,10 +123,17 @@ def middle(entries: Sequence[Entry], rules: HistoryRules = _DEFAULT_RULES) -> tu
     return tuple(entries[: indexes[cut]])
 
 
-def talk_in(entries: Iterable[Entry], *, with_summary: bool = False) -> list[Entry]:
+def talk_in(entries: Sequence[Entry], *, with_summary: bool = False) -> list[Entry]:
     """Return the entries an agent would be shown; older summaries only on request."""
-    wanted = (entry for entry in entries if with_summary or not _is_summary(entry))
+    kept = without_set_aside(entries)
+    wanted = (entry for entry in kept if with_summary or not _is_summary(entry))
     return [clean for entry in wanted if (clean := shown(entry)) is not None]
+
+
+def without_set_aside(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Leave out what an agent refused, which a later notice names."""
+    gone = _set_aside(entries)
+    return [entry for entry in entries if entry.id not in gone] if gone else entries
 
 
 def live_start(entries: Sequence[Entry], cap: int) -> int:
@@ -138,6 +157,10 @@ def live_start(entries: Sequence[Entry], cap: int) -> int:
     return next(
         (at for at in range(cut, len(entries)) if entries[at].role is not Role.TOOL), len(entries)
     )
+
+
+def _set_aside(entries: Iterable[Entry]) -> frozenset[EntryId]:
+    return frozenset(named for entry in entries for named in entry.sets_aside)
 
 
 def _after(entries: Sequence[Entry], mark: int) -> Sequence[Entry]:

@@ -8,13 +8,13 @@ it, agents are never shown it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turngate.gateway.domain.agent_events import File, RunEnd
 from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.outbox import Part
+from turngate.gateway.domain.outbox import Part, Says
 from turngate.gateway.domain.session import EndReason, Session
 from turngate.gateway.domain.store_values import (
     LOST_PREVIEW,
@@ -34,6 +34,7 @@ from turngate.gateway.rules.policy import Policy
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
 _NOTHING_SAID = "(The agent gave no answer.)"
 _ONLY_FILES = "(Files without text.)"
+_MARK_BEGINS = "\n\n*(incomplete: "
 _TRY_AGAIN = "Write again, or /retry."
 
 MAY_STAND_ABOVE = "(possible repeat: the beginning of this may already stand above, unfinished)\n\n"
@@ -66,7 +67,8 @@ def commanded(
     message: InboundMessage, answer: str, now: datetime, *, edits: str | None = None
 ) -> tuple[tuple[Entry, ...], tuple[Part, ...]]:
     """Return the entries and parts of a command and its answer."""
-    sending = tuple(replace(part, edits=edits) for part in parts(message, answer))
+    told = parts(message, answer, says=Says.ANSWER)
+    sending = tuple(replace(part, edits=edits) for part in told)
     return (replace(asked(message), origin=Origin.COMMAND), notice(answer, now)), sending
 
 
@@ -75,12 +77,23 @@ def notice(text: str, now: datetime) -> Entry:
     return Entry(role=Role.ASSISTANT, content=(Text(text),), at=now, origin=Origin.COMMAND)
 
 
-def parts(message: InboundMessage, *texts: str) -> tuple[Part, ...]:
-    """Return parts that reply to a message."""
+def parts(message: InboundMessage, *texts: str, says: Says = Says.NO_ANSWER) -> tuple[Part, ...]:
+    """Return parts that reply to a message; by default a notice instead of an answer."""
+    return _numbered(message, [(text, says) for text in texts])
+
+
+def _numbered(message: InboundMessage, said: Iterable[tuple[str, Says]]) -> tuple[Part, ...]:
+    texts = [(text, says) for text, says in said if text]
     return tuple(
-        Part(target=message.source, text=text, ordinal=ordinal, reply_to=message.id)
-        for ordinal, text in enumerate(texts)
+        Part(target=message.source, text=text, ordinal=ordinal, reply_to=message.id, says=says)
+        for ordinal, (text, says) in enumerate(texts)
     )
+
+
+def without_mark(text: str) -> tuple[str, str]:
+    """Return the words of an incomplete answer, and the mark that says so."""
+    words, _, mark = text.rpartition(_MARK_BEGINS)
+    return (words, f"{_MARK_BEGINS}{mark}".strip()) if words else (text, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +101,8 @@ class AgentResult:
     """
     What one run of an agent left: how it ended, its answer, its files, and what could not be sent.
 
-    `failure` is why it did not end by itself, in words for users.
+    `failure` is why it did not end by itself, in words for users. `is_refused`: the agent refuses
+    the messages of this turn, and would refuse them again.
     """
 
     ending: RunEnd
@@ -98,6 +112,7 @@ class AgentResult:
     missed: tuple[str, ...] = ()
     spent: Spent = Spent()
     failure: str | None = None
+    is_refused: bool = False
 
 
 def outcome(
@@ -115,25 +130,41 @@ def outcome(
     words = [] if failed else words
     text = result.text
     entries = result.entries
+    says = Says.ANSWER
 
     if ending is not RunEnd.DONE and text:
-        mark = f"\n\n*(incomplete: {_why(ending, result.failure)})*"
+        mark = f"{_MARK_BEGINS}{_why(ending, result.failure)})*"
+        says = Says.INCOMPLETE
         text += mark
         entries = _marked(entries, mark)
     elif not text and not (ending is RunEnd.DONE and (result.files or result.missed)):
         # Only an answer that consists of files may be without text. The substitute is a notice:
         # the agent must not see it as its own words in the next turn.
         text = _without_words(ending, result.failure)
+        says = Says.NO_ANSWER
         entries = (*entries, notice(text, now))
 
     entries = (*entries, *(notice(each, now) for each in result.missed))
-    sent = parts(message, *filter(None, (*words, text, *result.missed)))
+    before = [(each, Says.NOTICE) for each in words]
+    after = [(each, Says.NOTICE) for each in result.missed]
+    sent = _numbered(message, [*before, (text, says), *after])
     return Outcome(
         entries=(*(notice(each, now) for each in words), *entries),
         spent=result.spent,
         parts=_with_files(message, sent, result.files),
         failure=_why(ending, result.failure) if failed else None,
     )
+
+
+def without_asked(outcome: Outcome, asked: Sequence[Entry]) -> Outcome:
+    """
+    Set aside what the agent refused: it stays in the transcript, and later turns do not show it.
+
+    /retry replaces the question and all after it, and so undoes this.
+    """
+    *before, last = outcome.entries
+    ids = tuple(entry.id for entry in asked)
+    return replace(outcome, entries=(*before, replace(last, sets_aside=ids)))
 
 
 def _with_files(

@@ -19,6 +19,7 @@ from turngate.gateway.rules.authorization import Access
 from turngate.gateway.rules.budgets import Budgets
 from turngate.gateway.rules.context_prompt import HomeChannel
 from turngate.gateway.rules.history_window import HistoryRules
+from turngate.gateway.rules.model_window import ModelWindow
 from turngate.gateway.rules.pricing import Prices
 from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.rules.routing import (
@@ -43,6 +44,7 @@ class ConfiguredAgent:
     files, in a folder of the session. `timeout` limits a turn. `is_offered`: users may choose it
     where no route lists the choices. `prices` is None if unknown; `model` is who really answers, if
     known. `summarises`: it only talks, so it can write summaries without being configured for that.
+    `window`: what its model is known to take at once.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ConfiguredAgent:
     prices: Prices | None = None
     model: Model | None = None
     summarises: bool = False
+    window: ModelWindow = field(default_factory=ModelWindow)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,6 +124,11 @@ class Policy:
             policy=self.resets.for_source(source),
         )
 
+    def routed_agent(self, source: SessionSource) -> str:
+        """Return the agent that answers in a session where nobody chose another."""
+        routed = agent_for(source, self.routes)
+        return routed if routed in self.agents else MAIN_AGENT
+
     def agent_of(self, session: Session) -> ConfiguredAgent:
         """Return the agent of a session: the chosen one if it still exists, else the routed one."""
         # A reload may have removed the agent that the session chose.
@@ -150,6 +158,13 @@ class Policy:
         elif choices is None:
             choices = tuple(name for name, agent in self.agents.items() if agent.is_offered)
         return tuple(dict.fromkeys((route.agent, *choices)))
+
+    def history_for(self, *agents: ConfiguredAgent) -> HistoryRules:
+        """Return how much of a session is shown, where each of these models can take it."""
+        rules = self.history
+        for configured in agents:
+            rules = rules.within(configured.window.most)
+        return rules
 
     def is_repeatable(self, source: SessionSource) -> bool:
         """Return whether a turn may run again after a crash, if no other agent is chosen."""

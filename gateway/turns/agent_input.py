@@ -107,7 +107,7 @@ def select_history(policy: Policy, turn: RunningTurn, prompt: Prompt) -> Window:
     """Select the part of the transcript that fits into the token budget beside the prompt."""
     return window(
         turn.begun.history,
-        policy.history,
+        policy.history_for(turn.configured),
         mark=turn.session.consolidated_through,
         prompt_tokens=prompt.tokens,
     )

@@ -7,6 +7,7 @@ However the run ends, what the agent said until then is kept.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -14,6 +15,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from turngate.gateway.domain.agent_events import (
+    WAITING,
     AgentEvent,
     Ask,
     Done,
@@ -24,12 +26,15 @@ from turngate.gateway.domain.agent_events import (
     ToolStatus,
     Turn,
     Usage,
+    Waiting,
 )
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import (
     AgentError,
     AgentRefused,
+    PromptTooLong,
     Refused,
+    RequestRefused,
     StoreError,
 )
 from turngate.gateway.domain.ports.agent import Agent
@@ -47,6 +52,8 @@ SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
 
 NOT_AVAILABLE = "the agent is not available; the operator can see why"
+_SET_ASIDE = "the model refuses this message, and goes on without it"
+_TOO_LONG = "this is longer than the model can read at once, and it goes on without it"
 
 Show = Callable[[AgentEvent], None]
 _Listening = Coroutine[None, None, BaseException | None]
@@ -122,11 +129,13 @@ class AgentRun:
         self._unanswered = 0
         self._stopped = self._given_up = self._finished = self._is_over = self._is_marked = False
         self._has_spoken = False
+        self._pause: Tool | None = None
         self._expecting: list[asyncio.Future[bool]] = []
         self._words = StreamRestorer(restore)
         self._thoughts = StreamRestorer(restore)
         self.answer = AgentAnswer(restore=restore, clock=clock)
         self.failure: str | None = None
+        self.refusal: RequestRefused | None = None
 
     def stop(self) -> None:
         """Take no more events from the agent. Harmless before the first and after the last."""
@@ -165,9 +174,8 @@ class AgentRun:
 
         if isinstance(error, AgentError):
             self._observer.agent_failed(error)
-            self.failure = (
-                NOT_AVAILABLE if isinstance(error, AgentRefused) else self._restore(str(error))
-            )
+            self.refusal = error if isinstance(error, RequestRefused) else None
+            self.failure = self._restore(_told(error))
         elif error is not None:
             # After a timeout we cancelled it ourselves.
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
@@ -186,13 +194,14 @@ class AgentRun:
             missed=tuple(self.answer.missed),
             spent=self.answer.spent,
             failure=stopped_because if ending is RunEnd.STOPPED else self.failure,
+            is_refused=self.refusal is not None and not self.answer.text,
         )
 
     def _ending(self) -> RunEnd:
         """Return how the turn ended."""
         # Checked first: an error raised after the agent's last event or a stop changes nothing.
         if self._finished or self._stopped:
-            self.failure = None
+            self.failure = self.refusal = None
             return RunEnd.DONE if self._finished else RunEnd.STOPPED
 
         if self._given_up:
@@ -219,6 +228,7 @@ class AgentRun:
             listening.cancel()
             await asyncio.wait({listening}, timeout=SECONDS_TO_LET_GO)
             self._end()
+            self._end_pause()
             self._show_rest()
 
         return listening.result() if listening.done() else AgentWillNotStop()
@@ -252,6 +262,11 @@ class AgentRun:
                         self._tell_expecting(goes_on=True)
 
                     crashpoint("mid-stream")
+                    if isinstance(event, Waiting):
+                        self._show_pause(event)
+                        continue
+
+                    self._end_pause()
                     if isinstance(event, Ask):
                         await self._put(event, services)
                     elif (taken := await self._taken(event, services)) is not None:
@@ -267,6 +282,17 @@ class AgentRun:
             return exc
 
         return None
+
+    def _show_pause(self, waiting: Waiting) -> None:
+        """Show among the tools that the agent is waited for, though it is no tool of a turn."""
+        told = f"the model has too much to do; asked again in {math.ceil(waiting.seconds)} s"
+        self._pause = Tool(id=WAITING, name=WAITING, title=told, status=ToolStatus.STARTED)
+        self._show(self._pause)
+
+    def _end_pause(self) -> None:
+        if self._pause is not None:
+            self._show(replace(self._pause, status=ToolStatus.DONE))
+            self._pause = None
 
     def _tell_first_text(self, turn: Turn) -> None:
         self._has_spoken = True
@@ -371,9 +397,18 @@ class AgentRun:
             self._show(Reasoning(text=text))
 
 
+def _told(error: AgentError) -> str:
+    """Return why there is no answer, in words for users."""
+    if isinstance(error, PromptTooLong):
+        return _TOO_LONG
+    if isinstance(error, RequestRefused):
+        return _SET_ASIDE
+    return NOT_AVAILABLE if isinstance(error, AgentRefused) else str(error)
+
+
 def _goes_on(event: AgentEvent) -> bool:
     """Return whether an event shows new work: not the end of an earlier tool, nor usage."""
-    return not isinstance(event, Usage | Done) and not (
+    return not isinstance(event, Usage | Waiting | Done) and not (
         isinstance(event, Tool) and event.status is not ToolStatus.STARTED
     )
 

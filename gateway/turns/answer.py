@@ -17,6 +17,7 @@ from turngate.gateway.domain.agent_events import (
     Tool,
     ToolStatus,
     Usage,
+    Waiting,
 )
 from turngate.gateway.domain.errors import AgentError
 from turngate.gateway.domain.ports.clock import Clock
@@ -90,7 +91,7 @@ class AgentAnswer:
                 self._step(closed_by_calls=True).files.append(event)
             case Send():
                 self._count_sent()
-            case Ask() | Done():
+            case Ask() | Waiting() | Done():
                 pass
             case _:
                 assert_never(event)

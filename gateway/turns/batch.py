@@ -120,6 +120,11 @@ class ActiveBatch:
             self._let_go()
             self._let_go = None
 
+    async def count_slot_for(self, agent: str) -> None:
+        """Count the slot toward the agent that really answers, within that agent's share."""
+        if self._slot is not None:
+            await self._slot.count_for(agent)
+
     def release_slot(self) -> None:
         """Give the slot to other turns while this one waits for a user."""
         if self._slot is not None:

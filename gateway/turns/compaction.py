@@ -20,7 +20,7 @@ from turngate.gateway.domain.agent_events import (
     RunEnd,
     Turn,
 )
-from turngate.gateway.domain.errors import Refused, StoreError
+from turngate.gateway.domain.errors import PromptTooLong, Refused, StoreError
 from turngate.gateway.domain.ids import SessionId, TurnId
 from turngate.gateway.domain.messages import InboundMessage, SessionSource
 from turngate.gateway.domain.ports.clock import Clock
@@ -37,7 +37,7 @@ from turngate.gateway.domain.transcript import (
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.budgets import why_not
 from turngate.gateway.rules.history_cleaning import SUMMARY_MARK
-from turngate.gateway.rules.history_window import middle, talk_in
+from turngate.gateway.rules.history_window import HistoryRules, middle, talk_in
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.token_estimate import estimate_text_tokens, estimate_tokens
 from turngate.gateway.turns.agent_run import AgentRun
@@ -49,6 +49,7 @@ _AT_ONCE = 4
 _LEAST_GROWTH = 4
 _REMEMBERED = 1000
 _MOST_WORDS = 600
+_TRIES = 4
 _LONGEST_ENTRY = 20_000
 _LONGEST_RESULT = 1_000
 
@@ -97,7 +98,7 @@ class Compaction:
         """Compact a session in the background if that is worth a call, charged to `source`."""
         # After a failure the session has to grow first, or every turn would try again. It has
         # shrunk (below zero) if entries were deleted since: then it is another text, and tried.
-        must_grow = max(self._policy.history.keep_recent, _LEAST_GROWTH)
+        must_grow = max(self._rules(session).keep_recent, _LEAST_GROWTH)
         grown = session.messages - self._failed_at.get(session.id, -must_grow)
         if 0 <= grown < must_grow or session.id in self._at_work:
             return
@@ -129,7 +130,7 @@ class Compaction:
         )
 
     async def _in_background(self, session: Session, source: SessionSource) -> None:
-        rules = self._policy.history
+        rules = self._rules(session)
         # A summary that replaces less than this would be due again at once.
         worth_it = int(max(rules.threshold - rules.headroom, 0.0) * rules.tokens)
         try:
@@ -178,13 +179,23 @@ class Compaction:
         if (words := why_not(self._billing.standing(source))) is not None:
             raise Refused(words)
 
-        before, old = await self._read(session)
-        talk = talk_in(old)
-        size = sum(map(estimate_tokens, talk))
-        if not talk or size < least:
-            return 0
+        rules = self._policy.history_for(self._policy.agent_of(session), configured)
+        for _ in range(_TRIES):
+            before, old = await self._read(session, rules)
+            talk = talk_in(old)
+            size = sum(map(estimate_tokens, talk))
+            if not talk or size < least:
+                return 0
 
-        text = await self._written(session, configured, source, [*before, *old], stoppable)
+            text = await self._written(session, configured, source, [*before, *old], stoppable)
+            if text is not None:
+                break
+            # The model cannot take so much at once: the older half of it is a beginning.
+            rules = rules.within(min(size, rules.tokens) // 2)
+            least = 1
+        else:
+            raise Refused("Even a part of it is more than the agent can read. Nothing has changed.")
+
         # A summary that is longer than its source makes things worse.
         if estimate_text_tokens(HEADING + text) >= size + sum(map(estimate_tokens, before)):
             raise Refused(
@@ -207,7 +218,12 @@ class Compaction:
 
         return len(talk)
 
-    async def _read(self, session: Session) -> tuple[list[Entry], tuple[Entry, ...]]:
+    def _rules(self, session: Session) -> HistoryRules:
+        return self._policy.history_for(self._policy.agent_of(session))
+
+    async def _read(
+        self, session: Session, rules: HistoryRules
+    ) -> tuple[list[Entry], tuple[Entry, ...]]:
         """Return the previous summary, if any, and the entries that the new one also replaces."""
         # The previous summary is needed even if it has been archived with the oldest entries.
         is_archived = 0 < session.summary_seq <= session.archived_through
@@ -217,9 +233,7 @@ class Compaction:
 
         floor = max(session.archived_through, session.consolidated_through)
         before = [entry for entry in transcript.entries if entry.seq == session.summary_seq]
-        return before, middle(
-            [entry for entry in transcript.entries if entry.seq > floor], self._policy.history
-        )
+        return before, middle([entry for entry in transcript.entries if entry.seq > floor], rules)
 
     async def _written(
         self,
@@ -228,8 +242,12 @@ class Compaction:
         source: SessionSource,
         entries: Sequence[Entry],
         stoppable: Stoppable,
-    ) -> str:
-        """Return the summary that the agent wrote. Its usage is charged whatever becomes of it."""
+    ) -> str | None:
+        """
+        Return the summary that the agent wrote; None if there was more to read than it can take.
+
+        Its usage is charged whatever becomes of it.
+        """
         turn, restore = self._turn(session, configured, entries)
         agent_run = AgentRun(configured.agent, restore, _nobody_looks, self._clock, self._observer)
         stoppable(agent_run.stop)
@@ -249,6 +267,8 @@ class Compaction:
 
         if ending is RunEnd.STOPPED:
             raise Refused("Stopped. Nothing has changed.")
+        if isinstance(agent_run.refusal, PromptTooLong):
+            return None
         if ending is not RunEnd.DONE or not answer.text.strip():
             raise Refused(f"The agent {configured.name} gave no summary. Nothing has changed.")
 

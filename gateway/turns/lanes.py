@@ -8,6 +8,7 @@ whatever the store does in between. A lane exists only while a message is in it.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -16,13 +17,14 @@ from typing import Protocol
 
 from turngate.gateway.commands import COMMANDS
 from turngate.gateway.domain.ids import InboxId, SessionKey
-from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.messages import InboundMessage, SessionSource
 from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
 from turngate.gateway.turns.quarantine import Quarantine
-from turngate.gateway.turns.slots import Slot, Slots
+from turngate.gateway.turns.slots import Holder, Slot, Slots
 
 _MOST_PAUSES = 10
 """A stream of messages that never pauses for long enough is answered after so many pauses."""
+_REMEMBERED = 10_000
 
 
 class WhenBusy(StrEnum):
@@ -126,28 +128,40 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneRules:
-    """Limits and timing of turns."""
+    """Limits and timing of turns. `agents` is how many there are, who share the slots."""
 
     when_busy: WhenBusy = WhenBusy.COLLECT
     debounce: timedelta = timedelta(milliseconds=600)
     concurrent: int = 64
     waiting_per_session: int = 50
+    agents: int = 1
 
 
+AgentOf = Callable[[SessionSource], str]
 Work = Callable[[SessionKey, ActiveBatch], Coroutine[None, None, None]]
 
 
 class Lanes:
-    """All lanes with messages in them. `work` runs one batch and must not raise."""
+    """
+    All lanes with messages in them. `work` runs one batch and must not raise. `agent_of` tells
+    whose slots a message takes, unless its session has had another agent before.
+    """
 
     def __init__(
-        self, rules: LaneRules, work: Work, quarantine: Quarantine, tasks: asyncio.TaskGroup
+        self,
+        rules: LaneRules,
+        work: Work,
+        quarantine: Quarantine,
+        tasks: asyncio.TaskGroup,
+        agent_of: AgentOf = lambda source: "",
     ) -> None:
         self._rules = rules
         self._work = work
         self.quarantine = quarantine
         self._tasks = tasks
-        self._slots = Slots(rules.concurrent)
+        self._slots = Slots(rules.concurrent, agents=rules.agents)
+        self._agent_of = agent_of
+        self._chosen: OrderedDict[SessionKey, str] = OrderedDict()
         self._lanes: dict[SessionKey, _Lane] = {}
         self._beside: dict[SessionKey, _Lane] = {}
         self._closing = asyncio.Event()
@@ -265,7 +279,7 @@ class Lanes:
     def change(self, rules: LaneRules) -> None:
         """Replace the rules. A lane that is in use keeps the old ones until it is empty."""
         self._rules = rules
-        self._slots.resize(rules.concurrent)
+        self._slots.resize(rules.concurrent, agents=rules.agents)
 
     async def until_over(self) -> None:
         """Wait until everything that runs now has ended."""
@@ -324,9 +338,10 @@ class Lanes:
 
             turn = first.stored.turn if first.stored else None
             attempts = first.stored.attempts if first.stored else 0
+            holder = self._holder(lane.key, first.stored)
             async with (
                 self.quarantine.enter(turn, attempts) as probation,
-                Slot(self._slots) as slot,
+                Slot(self._slots, holder) as slot,
             ):
                 if self._closing.is_set():
                     break
@@ -342,6 +357,26 @@ class Lanes:
 
         # No await since `places` was found empty: a ticket taken in between would never be served.
         del self._lanes[lane.key]
+
+    def _holder(self, key: SessionKey, stored: QueuedMessage | None) -> Holder:
+        """Return for whom a message takes a slot."""
+        if stored is None:
+            return Holder()
+        source = stored.message.source
+        person = source.participant_id and f"{source.platform}:{source.participant_id}"
+        return Holder(agent=self._chosen.get(key) or self._agent_of(source), person=person)
+
+    async def count_for(self, key: SessionKey, batch: ActiveBatch, agent: str) -> None:
+        """
+        Count a running batch toward the agent of its session, which may not be the routed one.
+
+        Waits if that agent has its share of the slots already. Remembered for the next batch.
+        """
+        self._chosen[key] = agent
+        self._chosen.move_to_end(key)
+        if len(self._chosen) > _REMEMBERED:
+            self._chosen.popitem(last=False)
+        await batch.count_slot_for(agent)
 
     def _offer(self, running: ActiveBatch, place: _LaneTicket) -> None:
         self._tasks.create_task(self._steer(running, place), name="steer")

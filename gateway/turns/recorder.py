@@ -48,7 +48,8 @@ class TurnRecorder:
         """End a turn: transcript, usage, parts and the state "done", in one transaction."""
         parts = await self.billing.finish(turn.begun, outcome)
 
-        if outcome.failure is None and self.policy.history.is_long(outcome.weight):
+        rules = self.policy.history_for(turn.configured)
+        if outcome.failure is None and rules.is_long(outcome.weight):
             self.compaction.begin(turn.session, turn.last_message.source)
 
         return parts

@@ -159,7 +159,7 @@ _FAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A model server of either protocol."""
+    """A model server of any protocol."""
 
     agent: Agent
     sim: Remote
@@ -197,12 +197,14 @@ class _Model:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUnderTest:
     """
-    A model behind one of the two protocols. No test may lead to a request that a real server would
+    A model behind one of the protocols. No test may lead to a request that a real server would
     not take.
     """
 
     name: str
+    kind: str
     method: str
+    api: str = "chat"
     can: frozenset[Can] = frozenset(Can)
 
     @asynccontextmanager
@@ -211,7 +213,12 @@ class ModelUnderTest:
         async with in_process(Simulator(Models())) as sim:
             agent = load_agent(
                 AgentSpec(
-                    name="main", kind=self.name, url=f"{sim.url}/v1", api_key=KEY, model="a-model"
+                    name="main",
+                    kind=self.kind,
+                    url=f"{sim.url}/v1",
+                    api_key=KEY,
+                    model="a-model",
+                    api=self.api,
                 )
             )
             try:
@@ -426,8 +433,9 @@ def _readable(value: object) -> object:
 
 UNDER_TEST: tuple[AgentUnderTest, ...] = (
     EchoUnderTest(),
-    ModelUnderTest(name="openai", method="completions"),
-    ModelUnderTest(name="anthropic", method="messages"),
+    ModelUnderTest(name="openai", kind="openai", method="completions"),
+    ModelUnderTest(name="openai-responses", kind="openai", method="responses", api="responses"),
+    ModelUnderTest(name="anthropic", kind="anthropic", method="messages"),
     CommandUnderTest(name="command-text", format="text", can=_TALKATIVE),
     CommandUnderTest(name="command-jsonl", format="jsonl", can=_TOLD_ALL),
     HttpUnderTest(),

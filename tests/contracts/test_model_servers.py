@@ -25,12 +25,14 @@ from tests.contracts.test_agent import PNG, text_of, turn
 from tests.fakes import NOON, assistant, user
 from tests.simulators.common import Simulator
 from tests.simulators.models import KEY, Models
+from tests.simulators.models.too_long import WORDINGS
 from tests.simulators.models.wire import WAYS
 from tests.simulators.running import Remote, in_process
-from turngate.gateway.agents import AgentSpec
+from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.anthropic import AnthropicAgent
 from turngate.gateway.agents.model_call import CallTimeouts
 from turngate.gateway.agents.openai import OpenAiAgent
+from turngate.gateway.agents.openai_responses import ResponsesAgent
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
@@ -43,6 +45,8 @@ from turngate.gateway.domain.errors import (
     AgentError,
     AgentRefused,
     AgentUnavailable,
+    PromptTooLong,
+    RequestRefused,
     TurngateError,
 )
 from turngate.gateway.domain.messages import Attachment
@@ -55,13 +59,13 @@ from turngate.gateway.domain.transcript import (
     ToolCall,
 )
 
-MAKERS = {"openai": OpenAiAgent, "anthropic": AnthropicAgent}
-METHODS = {"openai": "completions", "anthropic": "messages"}
+MAKERS = {"openai": OpenAiAgent, "responses": ResponsesAgent, "anthropic": AnthropicAgent}
+METHODS = {"openai": "completions", "responses": "responses", "anthropic": "messages"}
 HASTY = CallTimeouts(connect=0.3, silence=0.3)
 PIECES = ["It ", "is ", "wonderful ", "🦊🐻 ", "to ", "be ", "here", "."]
 CANARY = "sk-canary-7f3a9b1c5d"
 
-for_both = pytest.mark.parametrize("kind", list(MAKERS))
+for_all = pytest.mark.parametrize("kind", list(MAKERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class Talk:
     """An agent of one kind, and its server."""
 
     kind: str
-    agent: OpenAiAgent | AnthropicAgent
+    agent: OpenAiAgent | ResponsesAgent | AnthropicAgent
     sim: Remote
 
     async def script(self, **what: object) -> None:
@@ -108,7 +112,7 @@ async def talking(
 
 
 class TestWaysOfServers:
-    @for_both
+    @for_all
     @pytest.mark.parametrize("way", [way for way in WAYS if way != "no finish"])
     async def test_whatever_a_server_does_differently_the_answer_is_the_same(
         self, kind: str, way: str
@@ -121,13 +125,13 @@ class TestWaysOfServers:
         assert "".join(event.text for event in events if isinstance(event, Reasoning)) == "hm 🦊"
         assert events[-1] == Done()
 
-    @for_both
+    @for_all
     async def test_all_ways_at_once(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script(ways=[way for way in WAYS if way not in ("no finish", "whole")])
             assert text_of(await talk.hear()) == "".join(PIECES)
 
-    @for_both
+    @for_all
     async def test_an_answer_that_nobody_ended_is_not_a_whole_one(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script(ways=["no finish", "no done"])
@@ -136,24 +140,25 @@ class TestWaysOfServers:
         assert text_of(heard) == "".join(PIECES)
         assert str(error) == "the answer was cut off: it ended before it was finished"
 
-    @for_both
+    @for_all
     async def test_what_was_not_counted_is_not_made_up(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script(ways=["no usage"])
             assert [event for event in await talk.hear() if isinstance(event, Usage)] == []
 
-    @for_both
+    @for_all
     async def test_an_answer_that_comes_whole_says_what_it_cost(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script(ways=["whole"])
             assert Usage(input=7, output=len(PIECES), cache_read=4) in await talk.hear()
 
-    async def test_what_is_written_to_a_cache_is_counted(self) -> None:
-        async with talking("anthropic") as talk:
+    @for_all
+    async def test_what_is_written_to_a_cache_is_counted(self, kind: str) -> None:
+        async with talking(kind) as talk:
             await talk.script(usage={"input": 3, "output": 9, "cache_read": 5, "cache_write": 11})
             assert Usage(input=3, output=9, cache_read=5, cache_write=11) in await talk.hear()
 
-    @for_both
+    @for_all
     async def test_the_next_request_goes_over_the_same_connection(self, kind: str) -> None:
         async with talking(kind) as talk:
             for _ in range(5):
@@ -163,6 +168,8 @@ class TestWaysOfServers:
 
 
 LAST = {
+    "responses": 'data: {"type": "response.output_text.delta", "delta": "x"}\n\n'
+    'data: {"type": "response.completed", "response": {"status": "completed"}}\n\n',
     "openai": 'data: {"choices": [{"delta": {"content": "x"}, "finish_reason": '
     '"stop"}]}\n\ndata: [DONE]\n\n',
     "anthropic": 'data: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": '
@@ -172,7 +179,7 @@ LAST = {
 
 
 class TestEndings:
-    @for_both
+    @for_all
     @pytest.mark.parametrize(("pause", "connections"), [(0.005, 1), (3600.0, 3)])
     async def test_a_connection_that_ends_with_its_answer_is_kept_and_no_other_is_waited_for(
         self, kind: str, pause: float, connections: int
@@ -193,7 +200,7 @@ class TestEndings:
 
         assert len(callers) == connections
 
-    @for_both
+    @for_all
     @pytest.mark.parametrize(
         ("finish", "told"),
         [
@@ -213,7 +220,7 @@ class TestEndings:
         assert str(error) == told
         assert type(error) is AgentError
 
-    @for_both
+    @for_all
     async def test_a_tool_that_only_we_could_run_has_failed(self, kind: str) -> None:
         async with talking(kind) as talk:
             call = {"id": "t1", "name": "rm", "arguments": '{"path": "/"}'}
@@ -248,19 +255,19 @@ class TestEndings:
 
 
 class TestRefusals:
-    @for_both
+    @for_all
     @pytest.mark.parametrize(
-        "fault", ["429", "500", "529", "502 html", "reset", "cut at once", "error first", "garbage"]
+        "fault", ["429", "500", "529", "502 html", "reset", "error first", "garbage"]
     )
     async def test_what_may_go_by_is_unavailable(self, kind: str, fault: str) -> None:
         async with talking(kind) as talk:
-            await talk.sim.fault(fault)
+            await talk.sim.fault(fault, times=None)
             heard, error = await talk.fail()
 
         assert text_of(heard) == ""
         assert isinstance(error, AgentUnavailable)
 
-    @for_both
+    @for_all
     @pytest.mark.parametrize("fault", ["400", "401", "403", "404", "html"])
     async def test_what_the_operator_must_change_is_refused(self, kind: str, fault: str) -> None:
         async with talking(kind) as talk:
@@ -270,14 +277,52 @@ class TestRefusals:
         assert heard == []
         assert isinstance(error, AgentRefused)
 
-    @for_both
+    @for_all
+    @pytest.mark.parametrize("wording", list(WORDINGS))
+    async def test_a_full_window_is_known_by_the_words_of_every_server(
+        self, kind: str, wording: str
+    ) -> None:
+        """Finding H6."""
+        async with talking(kind) as talk:
+            await talk.script(window=5, wording=wording)
+            heard, error = await talk.fail()
+
+        assert heard == []
+        assert isinstance(error, PromptTooLong)
+
+    @for_all
+    async def test_a_full_window_inside_a_stream_is_one_too(self, kind: str) -> None:
+        error = {"message": "prompt is too long: 9 tokens > 5 maximum", "code": 400}
+
+        async def refuse(request: web.Request) -> web.Response:
+            return web.Response(text=f"data: {json.dumps({'type': 'error', 'error': error})}\n\n")
+
+        async with serving(refuse) as url, talking(kind, url=url) as talk:
+            _, raised = await talk.fail()
+
+        assert isinstance(raised, PromptTooLong)
+
+    @for_all
+    async def test_a_refused_request_is_told_from_a_refused_key(self, kind: str) -> None:
+        """Finding E8: only of the first it makes sense to go on without the message."""
+        async with talking(kind) as talk:
+            await talk.sim.fault("400")
+            _, of_request = await talk.fail()
+            await talk.sim.fault("401")
+            _, of_key = await talk.fail()
+
+        assert isinstance(of_request, RequestRefused)
+        assert not isinstance(of_request, PromptTooLong)
+        assert not isinstance(of_key, RequestRefused)
+
+    @for_all
     async def test_each_failure_is_one_request(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.sim.fault("500", times=None)
             await talk.fail()
             assert len(await talk.requests()) == 1
 
-    @for_both
+    @for_all
     async def test_the_pause_that_a_server_asks_for_is_passed_on(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.sim.fault("429", retry_after=7.5)
@@ -286,7 +331,7 @@ class TestRefusals:
         assert isinstance(error, AgentUnavailable)
         assert error.retry_after == 7.5
 
-    @for_both
+    @for_all
     @pytest.mark.parametrize("fault", ["500", "error first"])
     async def test_people_are_not_shown_what_a_server_says_to_its_operator(
         self, kind: str, fault: str
@@ -299,7 +344,7 @@ class TestRefusals:
         assert isinstance(error.__cause__, TurngateError)
         assert "a fault: " in error.__cause__.words
 
-    @for_both
+    @for_all
     @pytest.mark.parametrize("status", [400, "401", "403", 404])
     async def test_an_error_inside_a_stream_counts_as_its_status(
         self, kind: str, status: object
@@ -319,7 +364,7 @@ class TestRefusals:
 
         assert isinstance(raised, AgentRefused)
 
-    @for_both
+    @for_all
     async def test_of_a_model_that_does_not_exist_the_kind_of_mistake_is_told_and_the_words_are_kept(  # noqa: E501
         self, kind: str
     ) -> None:
@@ -331,7 +376,7 @@ class TestRefusals:
         assert "The model `no-such-model` does not exist" in error.words
         assert "check base_url and model" in str(error)
 
-    @for_both
+    @for_all
     async def test_nobody_at_the_address_is_unavailable(self, kind: str) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -341,7 +386,7 @@ class TestRefusals:
         assert isinstance(error, AgentUnavailable)
         assert "127.0.0.1" not in str(error)
 
-    @for_both
+    @for_all
     async def test_a_server_that_never_answers_is_given_up(self, kind: str) -> None:
         async with talking(kind, timeouts=HASTY) as talk:
             await talk.sim.fault("silent")
@@ -349,7 +394,7 @@ class TestRefusals:
 
         assert isinstance(error, AgentUnavailable)
 
-    @for_both
+    @for_all
     async def test_a_redirect_is_not_followed_with_our_key(self, kind: str) -> None:
         async with talking(kind) as talk:
             agent = MAKERS[kind](
@@ -370,7 +415,7 @@ class TestRefusals:
 
 
 class TestBreaking:
-    @for_both
+    @for_all
     @pytest.mark.parametrize(
         ("fault", "why"),
         [
@@ -394,7 +439,7 @@ class TestBreaking:
         assert type(error) is AgentError
         assert str(error) == f"the answer was cut off: {why}"
 
-    @for_both
+    @for_all
     async def test_silence_half_way_ends_it(self, kind: str) -> None:
         async with talking(kind, timeouts=HASTY) as talk:
             await talk.script(pieces=PIECES * 3)
@@ -412,7 +457,7 @@ class TestBreaking:
 
         assert heard[-1] == Usage(input=7, output=1, cache_read=4)
 
-    @for_both
+    @for_all
     async def test_bytes_that_are_no_text_cost_only_themselves(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script()
@@ -421,14 +466,14 @@ class TestBreaking:
                 "wonderful", "wonder\ufffd\ufffdful"
             )
 
-    @for_both
+    @for_all
     async def test_a_line_of_a_megabyte_is_read_over(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script()
             await talk.sim.fault("long comment")
             assert text_of(await talk.hear()) == "".join(PIECES)
 
-    @for_both
+    @for_all
     async def test_a_piece_of_a_megabyte_is_taken(self, kind: str) -> None:
         async with talking(kind) as talk:
             await talk.script(pieces=["x" * 1_000_000])
@@ -436,7 +481,7 @@ class TestBreaking:
 
 
 class TestSecrets:
-    @for_both
+    @for_all
     async def test_the_key_is_in_no_error_and_no_log(
         self, kind: str, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -454,7 +499,7 @@ class TestSecrets:
         assert CANARY not in caplog.text
         assert CANARY not in shown
 
-    @for_both
+    @for_all
     async def test_what_a_server_says_is_cut_and_is_one_line(self, kind: str) -> None:
         async def complain(request: web.Request) -> web.Response:
             key = request.headers.get("x-api-key") or request.headers["Authorization"]
@@ -470,7 +515,7 @@ class TestSecrets:
         assert "\n" not in str(error)
         assert len(str(error)) < 400
 
-    @for_both
+    @for_all
     async def test_a_pause_until_a_date_is_counted_by_the_server_s_clock(self, kind: str) -> None:
         async def later(request: web.Request) -> web.Response:
             its_time = datetime(2020, 2, 29, 12, 0, tzinfo=UTC)
@@ -484,7 +529,7 @@ class TestSecrets:
         assert isinstance(error, AgentUnavailable)
         assert error.retry_after == 600
 
-    @for_both
+    @for_all
     @pytest.mark.parametrize("written", ["soon", "nan", "-5", "1e999", "Mon, 99 Foo 2026"])
     async def test_a_pause_that_makes_no_sense_is_none(self, kind: str, written: str) -> None:
         async def later(request: web.Request) -> web.Response:
@@ -496,7 +541,7 @@ class TestSecrets:
         assert isinstance(error, AgentUnavailable)
         assert error.retry_after in (None, 0.0)
 
-    @for_both
+    @for_all
     @pytest.mark.parametrize(
         "body",
         [
@@ -523,6 +568,87 @@ class TestSecrets:
 
         assert heard == []
         assert isinstance(error, AgentUnavailable)
+
+
+EMPTY_ANSWER = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+
+
+class TestResponsesRequests:
+    async def test_prompt_history_and_tools_are_written_as_the_protocol_has_it(self) -> None:
+        asked = turn("now", system="Be kind.", context="Here.", history=_history())
+        options = {"reasoning": {"summary": "auto"}}
+        async with talking("responses", max_tokens=99, options=options) as talk:
+            await talk.hear(asked)
+            request = (await talk.requests())[0]
+
+        call = {"type": "function_call", "call_id": "call_1", "name": "look"}
+        assert request == {
+            "model": "a-model",
+            "stream": True,
+            "store": False,
+            "instructions": "Be kind.\n\nHere.",
+            "max_output_tokens": 99,
+            "reasoning": {"summary": "auto"},
+            "input": [
+                {"role": "user", "content": "before"},
+                {"role": "assistant", "content": "I look."},
+                {**call, "arguments": '{"at": "sky"}'},
+                {"type": "function_call_output", "call_id": "call_1", "output": "blue"},
+                {"role": "assistant", "content": "It is blue."},
+                {"role": "user", "content": "now"},
+            ],
+        }
+
+    async def test_pictures_are_inline(self, tmp_path: Path) -> None:
+        async with talking("responses") as talk:
+            await talk.hear(_with_picture(tmp_path))
+            content = (await talk.requests())[0]["input"][-1]["content"]
+
+        url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+        assert content == [
+            {"type": "input_text", "text": "see"},
+            {"type": "input_image", "image_url": url, "detail": "auto"},
+        ]
+
+    async def test_a_tool_that_the_server_runs_itself_begins_and_ends(self) -> None:
+        calls = [{"id": "ws_1", "name": "x", "arguments": "fish", "result": "found"}]
+        async with talking("responses") as talk:
+            await talk.script(calls=calls)
+            tools = [event for event in await talk.hear() if isinstance(event, Tool)]
+
+        assert [(tool.name, tool.status) for tool in tools] == [
+            ("web_search", ToolStatus.STARTED),
+            ("web_search", ToolStatus.DONE),
+        ]
+
+    async def test_parts_of_a_summary_and_messages_are_kept_apart(self) -> None:
+        told = [
+            {"type": "response.output_item.added", "item": {"type": "reasoning"}},
+            {"type": "response.reasoning_summary_part.added", "summary_index": 0},
+            {"type": "response.reasoning_summary_text.delta", "delta": "one"},
+            {"type": "response.reasoning_summary_part.added", "summary_index": 1},
+            {"type": "response.reasoning_summary_text.delta", "delta": "two"},
+            {"type": "response.output_item.added", "item": {"type": "message"}},
+            {"type": "response.output_text.delta", "delta": "first"},
+            {"type": "response.something.new", "delta": "not for us"},
+            {"type": "response.output_item.added", "item": {"type": "message"}},
+            {"type": "response.refusal.delta", "delta": "second"},
+            {"type": "response.completed", "response": {"status": "completed"}},
+        ]
+
+        async def tell(request: web.Request) -> web.Response:
+            return web.Response(text="".join(f"data: {json.dumps(each)}\n\n" for each in told))
+
+        async with serving(tell) as url, talking("responses", url=url) as talk:
+            events = await talk.hear()
+
+        thoughts = "".join(event.text for event in events if isinstance(event, Reasoning))
+        assert (thoughts, text_of(events)) == ("one\n\ntwo", "first\n\nsecond")
+
+    async def test_the_config_chooses_the_protocol(self) -> None:
+        spec = AgentSpec(name="main", kind="openai", api="responses", model="m", api_key="k")
+        assert isinstance(load_agent(spec), ResponsesAgent)
+        assert isinstance(load_agent(replace(spec, api="chat")), OpenAiAgent)
 
 
 class TestOpenAiRequests:
@@ -573,6 +699,42 @@ class TestOpenAiRequests:
 
         assert sent == [True, False, False]
 
+    async def test_a_server_that_cuts_every_stream_at_once_is_asked_for_the_answer_whole(
+        self,
+    ) -> None:
+        async with talking("openai") as talk:
+            await talk.script()
+            await talk.sim.fault("cut at once", times=None)
+            assert text_of(await talk.hear()) == "".join(PIECES)
+
+    @pytest.mark.parametrize("kind", ["anthropic", "responses"])
+    async def test_elsewhere_a_stream_that_is_cut_at_once_may_go_by(self, kind: str) -> None:
+        async with talking(kind) as talk:
+            await talk.sim.fault("cut at once", times=None)
+            assert isinstance((await talk.fail())[1], AgentUnavailable)
+
+    @pytest.mark.parametrize("stream", ["", EMPTY_ANSWER])
+    async def test_a_stream_that_says_nothing_is_asked_for_its_reason(self, stream: str) -> None:
+        """As llama-cpp-python does it with a full window (H6), and LiteLLM before it."""
+
+        async def refuse(request: web.Request) -> web.StreamResponse:
+            if not (await request.json())["stream"]:
+                words = "This model's maximum context length is 512 tokens."
+                return web.json_response({"error": {"message": words}}, status=400)
+            return web.Response(text=stream, content_type="text/event-stream")
+
+        async with serving(refuse) as url, talking("openai", url=url) as talk:
+            heard, error = await talk.fail()
+
+        assert heard == []
+        assert isinstance(error, PromptTooLong)
+
+    async def test_a_model_that_has_nothing_to_say_is_asked_twice_and_believed(self) -> None:
+        async with talking("openai") as talk:
+            await talk.script(pieces=[], ways=["no usage"])
+            assert await talk.hear() == [Done()]
+            assert [request["stream"] for request in await talk.requests()] == [True, False]
+
     async def test_a_model_that_wants_another_word_for_its_longest_answer_gets_it(self) -> None:
         async with talking("openai", max_tokens=50) as talk:
             await talk.sim.fault("no max_tokens", times=None)
@@ -606,7 +768,7 @@ class TestAnthropicRequests:
         assert request["tool_choice"] == {"type": "none"}
         assert [tool["name"] for tool in request["tools"]] == ["look"]
         assert request["messages"] == [
-            {"role": "user", "content": [{"type": "text", "text": "before"}]},
+            {"role": "user", "content": "before"},
             {
                 "role": "assistant",
                 "content": [
@@ -619,8 +781,8 @@ class TestAnthropicRequests:
                 "role": "user",
                 "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "blue"}],
             },
-            {"role": "assistant", "content": [{"type": "text", "text": "It is blue."}]},
-            {"role": "user", "content": [{"type": "text", "text": "now"}]},
+            {"role": "assistant", "content": "It is blue."},
+            {"role": "user", "content": "now"},
         ]
 
     async def test_pictures_are_blocks(self, tmp_path: Path) -> None:
@@ -647,7 +809,7 @@ class TestAnthropicRequests:
 
 
 class TestManyAtOnce:
-    @for_both
+    @for_all
     async def test_sixty_four_streams_are_kept_apart(self, kind: str) -> None:
         async with talking(kind) as talk:
             answers = await asyncio.gather(

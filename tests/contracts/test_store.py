@@ -1523,6 +1523,7 @@ class TestTranscript:
                 reasoning=Reasoning(text="hm", signature="sig"),
                 tokens=12,
                 latency_ms=345,
+                sets_aside=(EntryId("e1"), EntryId("e2")),
             ),
             Entry(role=Role.TOOL, content=(Text("a.txt"),), at=NOON, tool_call_id="c1"),
             Entry(role=Role.SYSTEM, content=(Text("a"), Text("b")), at=NOON, origin=Origin.SUMMARY),

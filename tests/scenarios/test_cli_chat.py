@@ -65,6 +65,29 @@ def test_a_refused_message_is_told_on_stderr(state: Path) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (1, "", "not now; say it later\n")
 
 
+def alone_with(state: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """One message to a program, in a gateway that the command starts itself."""
+    config = state.parent / "turngate.yaml"
+    config.write_text(json.dumps({"agents": {"main": {"kind": "command", "argv": argv}}}))
+    return turngate(state, "chat", "--config", str(config), said="hello\n")
+
+
+def test_a_pipe_without_an_answer_fails_and_says_why_on_stderr(state: Path) -> None:
+    """Finding M4: the excuse was on stdout, where the answer goes, and the exit status 0."""
+    result = alone_with(state, "false")
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "There is no answer: exit status 1" in result.stderr
+
+
+def test_of_an_answer_that_broke_off_a_pipe_gets_the_words_and_a_failure(state: Path) -> None:
+    """Finding M4."""
+    result = alone_with(state, "sh", "-c", "echo half of it; exit 3")
+
+    assert (result.returncode, result.stdout) == (1, "half of it\n")
+    assert "(incomplete: exit status 3" in result.stderr
+
+
 def test_secrets_that_only_the_service_can_read_are_not_looked_for(state: Path) -> None:
     config = state.parent / "turngate.yaml"
     config.write_text("agents: {main: {kind: openai, model: m, api_key: '${credential:key}'}}\n")

@@ -109,6 +109,62 @@ async def test_a_program_that_kills_its_guardian_ends_with_it(tmp_path: Path) ->
     assert is_gone(tmp_path)
 
 
+ESCAPES = """
+guardian = os.getppid()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        say()
+        wait()
+    os._exit(0)
+time.sleep(0.2)
+"""
+
+
+@pytest.mark.parametrize("attack", ["SIGKILL", "SIGSTOP"])
+async def test_what_left_the_session_does_not_outlive_an_attack_on_the_guardian(
+    attack: str, tmp_path: Path
+) -> None:
+    """Finding R14: the child lived on, whether the guardian was killed or stopped."""
+    before = children()
+    running = await ready(f"{ESCAPES}os.kill(guardian, signal.{attack}); wait()", tmp_path)
+    await asyncio.sleep(0.3)
+    await running.end()
+
+    assert is_gone(tmp_path)
+    assert children() == before
+
+
+async def test_what_only_forks_does_not_outlive_its_guardian_either(tmp_path: Path) -> None:
+    """Finding R14."""
+    flight = "while True: os.fork() and os._exit(0)"
+    body = f"{ESCAPES}os.kill(guardian, signal.SIGKILL)"
+    running = await ready(body.replace("wait()", flight, 1), tmp_path)
+    await asyncio.sleep(0.3)
+    await running.end()
+
+    assert is_gone(tmp_path)
+
+
+async def test_other_programs_and_children_of_ours_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    other = await ready("say(); wait()", tmp_path / "other")
+    ours = await asyncio.create_subprocess_exec("sleep", "60")
+    apart = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+    await asyncio.sleep(0.05)
+    running = await ready("say(); os.kill(os.getppid(), 9); wait()", tmp_path)
+    await running.end()
+
+    assert not is_gone(tmp_path / "other")
+    assert (ours.returncode, apart.returncode) == (None, None)
+    for process in (ours, apart):
+        process.kill()
+        assert await process.wait() == -9
+    await other.end()
+
+
 async def test_a_program_does_not_outlive_its_guardian_even_if_nobody_is_there_to_end_it(
     tmp_path: Path,
 ) -> None:

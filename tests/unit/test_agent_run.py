@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from tests.fakes import NOON, FrozenClock, ScriptedAgent, Step, dm, message
 from tests.hurry import hurried, later
 from turngate.gateway.domain.agent_events import (
     LONGEST_ANSWER,
+    WAITING,
     AgentEvent,
     Ask,
     Done,
@@ -27,6 +29,7 @@ from turngate.gateway.domain.agent_events import (
     ToolStatus,
     Turn,
     Usage,
+    Waiting,
 )
 from turngate.gateway.domain.errors import (
     AgentError,
@@ -39,6 +42,7 @@ from turngate.gateway.domain.ids import (
     SessionKey,
     TurnId,
 )
+from turngate.gateway.domain.ports.adapter import Limits
 from turngate.gateway.domain.ports.agent import Agent
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.transcript import (
@@ -54,6 +58,7 @@ from turngate.gateway.domain.usage import (
     Tokens,
 )
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.preview_text import PreviewLabels
 from turngate.gateway.rules.policy import TurnTimeouts
 from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.turns.agent_run import (
@@ -829,3 +834,30 @@ class TestTheTimeATurnMayTake:
 
         assert await talk.run() is RunEnd.FAILED
         assert talk.talk.failure == NOT_AVAILABLE
+
+
+@hurried
+class TestAPause:
+    """Finding M3: the person is told that a busy model is waited for."""
+
+    async def test_it_is_shown_until_the_agent_goes_on_and_leaves_nothing_behind(self) -> None:
+        shown: list[AgentEvent] = []
+        agent = ScriptedAgent(Waiting(19.2), Text("now"), Done())
+        run = AgentRun(agent, str, shown.append, FrozenClock(), Observer())
+        await run.run(a_turn(), TurnTimeouts(idle=timedelta(minutes=1)))
+
+        told = "the model has too much to do; asked again in 20 s"
+        pause = Tool(id=WAITING, name=WAITING, title=told, status=ToolStatus.STARTED)
+        assert shown == [pause, replace(pause, status=ToolStatus.DONE), Text("now"), Done()]
+        assert [entry.text for entry in run.answer.entries()] == ["now"]
+        assert not run.answer.used_tools
+
+    async def test_a_message_is_edited_to_say_so_and_then_to_the_answer(self) -> None:
+        words = PreviewLabels(
+            Limits(largest_part=200, measure=len, edit_every=timedelta(seconds=1))
+        )
+        pause = Tool(id=WAITING, name=WAITING, title="asked again", status=ToolStatus.STARTED)
+        words.hear(pause)
+        assert words.so_far() == "Waiting: asked again"
+        words.hear(replace(pause, status=ToolStatus.DONE))
+        assert words.so_far() == ""

@@ -75,6 +75,17 @@ def test_an_event_of_endless_lines_is_too_long_as_well() -> None:
         read(*[b"data:" + b"x" * 1000 + b"\n"] * (LONGEST_EVENT // 1000 + 1))
 
 
+def test_endless_empty_lines_of_data_are_counted() -> None:
+    """Finding R17: they filled memory, in quadratic time, and the turn never ended."""
+    with pytest.raises(EventTooLong):
+        read(*[b"data:\n"] * (LONGEST_EVENT // 40 + 1))
+
+
+def test_an_event_of_many_lines_is_whole() -> None:
+    ((_, data),) = read(*[b"data: x\n"] * 50_000, b"\n")
+    assert data.count("x") == 50_000
+
+
 def test_any_number_of_events_is_read() -> None:
     reader = EventReader()
     counted = sum(

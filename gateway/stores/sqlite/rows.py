@@ -35,6 +35,7 @@ from turngate.gateway.domain.outbox import (
     Button,
     Part,
     PartState,
+    Says,
 )
 from turngate.gateway.domain.serialization import from_dict, to_dict
 from turngate.gateway.domain.session import (
@@ -365,7 +366,7 @@ def new_part(
         reply_to=reply_to,
         edits=edits,
         created_at=now,
-        **_file_and_buttons(more),
+        **_read_more(more),
     )
 
 
@@ -410,7 +411,7 @@ def part_from_row(row: Fetched) -> Part:
         sent_id=sent_id,
         reason=reason,
         not_before=None if not_before is None else moment(not_before),
-        **_file_and_buttons(more),
+        **_read_more(more),
     )
 
 
@@ -420,15 +421,21 @@ def _more_of_part(part: Part) -> str | None:
         more["file"] = to_dict(part.file)
     if part.buttons:
         more["buttons"] = [to_dict(button) for button in part.buttons]
+    if part.says is not Says.ANSWER:
+        more["says"] = part.says.value
     return scrub(_write(more)) if more else None
 
 
-def _file_and_buttons(more: str | None) -> dict[str, Any]:
+def _read_more(more: str | None) -> dict[str, Any]:
     if more is None:
         return {}
     read = json.loads(more)
     buttons = tuple(from_dict(Button, button) for button in read.get("buttons", ()))
-    return {"file": from_dict(File, read["file"]) if "file" in read else None, "buttons": buttons}
+    return {
+        "file": from_dict(File, read["file"]) if "file" in read else None,
+        "buttons": buttons,
+        "says": Says(read.get("says", Says.ANSWER)),
+    }
 
 
 def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, str | None]:
@@ -447,6 +454,8 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
         more["tool_call_id"] = entry.tool_call_id
     if entry.reasoning is not None:
         more["reasoning"] = to_dict(entry.reasoning)
+    if entry.sets_aside:
+        more["sets_aside"] = [*entry.sets_aside]
 
     return words, scrub(_write(more)) if more else None
 

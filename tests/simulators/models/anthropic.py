@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tests.simulators.common import Refusal, Rule
 from tests.simulators.models.script import Script
@@ -41,7 +42,7 @@ def heard(parameters: Mapping[str, object]) -> str:
     """What the person said last."""
     messages = parameters["messages"]
     assert isinstance(messages, list)
-    blocks = [block for block in messages[-1]["content"] if block["type"] != "tool_result"]
+    blocks = [block for block in _blocks_of(messages[-1]) if block["type"] != "tool_result"]
     return " ".join(block.get("text") or f"<{block['source']['media_type']}>" for block in blocks)
 
 
@@ -58,18 +59,24 @@ def check(parameters: Mapping[str, object]) -> None:
                 400, f"messages.{at}: roles must alternate, and a user begins", rule=LEGAL
             )
         given = {
-            block["tool_use_id"] for block in message["content"] if block["type"] == "tool_result"
+            block["tool_use_id"] for block in _blocks_of(message) if block["type"] == "tool_result"
         }
         if given != waiting:
             raise Refusal(400, f"messages.{at}: calls {waiting} and results {given}", rule=LEGAL)
-        waiting = {block["id"] for block in message["content"] if block["type"] == "tool_use"}
+        waiting = {block["id"] for block in _blocks_of(message) if block["type"] == "tool_use"}
         if waiting & seen:
             raise Refusal(400, f"messages.{at}: `tool_use` ids must be unique", rule=LEGAL)
         seen |= waiting
-        for block in message["content"]:
+        for block in _blocks_of(message):
             _check_block(at, block, known)
     if not messages or messages[-1]["role"] != "user":
         raise Refusal(400, "the last word is not a person's", rule=LEGAL)
+
+
+def _blocks_of(message: Mapping[str, Any]) -> list[Any]:
+    """The content as a list: a string stands for one block of text."""
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
 
 
 def _check_block(at: int, block: Mapping[str, object], known: set[str]) -> None:

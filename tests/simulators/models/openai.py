@@ -148,10 +148,13 @@ def _chunk(
 def _usage(script: Script, pieces: Sequence[str]) -> dict[str, object]:
     """Here the prompt includes what was cached."""
     counted = script.counted(pieces)
-    prompt = counted["input"] + counted["cache_read"]
+    prompt = counted["input"] + counted["cache_read"] + counted["cache_write"]
     return {
         "prompt_tokens": prompt,
         "completion_tokens": counted["output"],
         "total_tokens": prompt + counted["output"],
-        "prompt_tokens_details": {"cached_tokens": counted["cache_read"]},
+        "prompt_tokens_details": {
+            "cached_tokens": counted["cache_read"],
+            "cache_write_tokens": counted["cache_write"],
+        },
     }

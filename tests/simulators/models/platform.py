@@ -1,4 +1,4 @@
-"""The server behind both protocols: whose key it is, what is said, and what goes wrong."""
+"""The server behind all protocols: whose key it is, what is said, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 from aiohttp import web
 
 from tests.simulators.common import Call, Json, Method, Refusal, Rule, Simulator
-from tests.simulators.models import anthropic, openai
+from tests.simulators.models import anthropic, openai, responses, too_long
 from tests.simulators.models.script import Script
 from tests.simulators.models.wire import WAYS, Streamed, broken, pieces_of, split_characters
 
@@ -38,7 +38,11 @@ OWN_FAULTS = {
 CREDENTIALS = Rule("credentials", source="the docstring of tests/simulators/models")
 EXISTS = Rule("exists", source="the docstring of tests/simulators/models")
 
-_PROTOCOLS: Mapping[str, ModuleType] = {"completions": openai, "messages": anthropic}
+_PROTOCOLS: Mapping[str, ModuleType] = {
+    "completions": openai,
+    "messages": anthropic,
+    "responses": responses,
+}
 _BROKEN = ("stall", "error inside", "garbage inside", "long comment", "endless line", "endless")
 _WORDS = {"400": "a fault: 400", "no stream_options": "Unknown field: stream_options"}
 _WORDS["no max_tokens"] = (
@@ -50,7 +54,14 @@ class Models:
     """The platform."""
 
     own_faults = OWN_FAULTS
-    rules = (CREDENTIALS, EXISTS, openai.LEGAL, anthropic.LEGAL, anthropic.VERSION)
+    rules = (
+        CREDENTIALS,
+        EXISTS,
+        openai.LEGAL,
+        responses.LEGAL,
+        anthropic.LEGAL,
+        anthropic.VERSION,
+    )
 
     def __init__(self, *, pause: float = 0.0) -> None:
         self._scripts: dict[str | None, Script] = {None: Script(pause=pause)}
@@ -73,20 +84,19 @@ class Models:
             "calls": list,
             "finish": str,
         }
-        written |= {"usage": dict, "pause": float, "ways": list}
+        written |= {"usage": dict, "pause": float, "ways": list, "window": int, "wording": str}
         self.deeds = {
             "script": Method(answer=self._write, optional=written),
             "streaming": Method(answer=self._count),
         }
 
     def routes(self, simulator: Simulator) -> Iterable[web.RouteDef]:
-        """Both protocols, with and without /v1 before them."""
+        """All protocols, and an address that has moved for each."""
 
-        async def completions(request: web.Request) -> web.StreamResponse:
+        async def of_openai(request: web.Request) -> web.StreamResponse:
             key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            return await simulator.serve(
-                request, "completions", await request.json(), account=key or None
-            )
+            method = request.path.rpartition("/")[2]
+            return await simulator.serve(request, method, await request.json(), account=key or None)
 
         async def messages(request: web.Request) -> web.StreamResponse:
             if request.headers.get("anthropic-version") != "2023-06-01":
@@ -95,9 +105,11 @@ class Models:
             return await simulator.serve(request, "messages", await request.json(), account=key)
 
         return [
-            web.post("/v1/chat/completions", completions),
+            web.post("/v1/chat/completions", of_openai),
+            web.post("/v1/responses", of_openai),
             web.post("/v1/messages", messages),
             web.post("/moved/chat/completions", _elsewhere),
+            web.post("/moved/responses", _elsewhere),
             web.post("/moved/v1/messages", _elsewhere),
         ]
 
@@ -110,7 +122,7 @@ class Models:
         return web.json_response(answer)
 
     def refuse(self, refusal: Refusal) -> web.StreamResponse:
-        """In a form that both protocols read."""
+        """In a form that all protocols read."""
         kind = {
             401: "authentication_error",
             404: "not_found_error",
@@ -158,6 +170,9 @@ class Models:
         if kind == "silent":
             await self._say_nothing()
         script = self._scripts.get(str(call.parameters["model"]), self._scripts[None])
+        refused = too_long.refusal(call.parameters, script.window, script.wording)
+        if refused is not None:
+            return refused
         said = (
             _echo(protocol.heard(call.parameters)) if script.pieces is None else list(script.pieces)
         )

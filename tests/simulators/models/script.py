@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 class Script:
     """
     One answer. Without pieces it says back what it was told; without `usage` it counts its words.
+    What is longer than `window`, in tokens, is refused in the words of the server `wording`.
     """
 
     pieces: Sequence[str] | None = None
@@ -20,6 +21,8 @@ class Script:
     usage: Mapping[str, int] = field(default_factory=dict)
     pause: float = 0.0
     ways: Sequence[str] = ()
+    window: int | None = None
+    wording: str = "openai"
 
     def counted(self, pieces: Sequence[str]) -> dict[str, int]:
         """The tokens, in our own words."""
