@@ -278,7 +278,7 @@ class Pipeline:
 
         prompt = self._prompt(turn, recorded)
         history = self._history(turn, prompt)
-        agent_input = build_agent_input(turn, recorded, prompt, history, files)
+        agent_input = build_agent_input(self.policy, turn, recorded, prompt, history, files)
 
         preview = self.delivery.preview(
             message.source, turn.id, turn.batch.ids, shown_in=turn.begun.preview

@@ -82,6 +82,9 @@ class Entry:
     """
     One row of a transcript. The store assigns `seq` (order) and `id` (stable); until then they are
     empty.
+
+    `sender_name` is kept where several people may write. What is `forwarded` was written by
+    somebody else than the sender.
     """
 
     role: Role
@@ -97,6 +100,8 @@ class Entry:
     reasoning: Reasoning | None = None
     tokens: int | None = None
     latency_ms: int | None = None
+    sender_name: str | None = None
+    forwarded: bool = False
 
     @property
     def text(self) -> str:

@@ -5,6 +5,7 @@ belongs to one session, what agents may see.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -161,6 +162,11 @@ class Policy:
     def missing_agent(self, session: Session) -> str | None:
         """Return the agent that was chosen for a session and is no longer configured."""
         return session.agent if session.agent and session.agent not in self.agents else None
+
+    @property
+    def mark_key(self) -> bytes:
+        """The key of the marks around other people's words; the same in every turn."""
+        return hmac.digest(self.pairing_key, b"marks", "sha256")
 
     def redactor(self, platform: str) -> Redactor | None:
         """Return a new redactor, for one turn; None if ids need not be hidden."""

@@ -194,6 +194,7 @@ class Redactor:
             entry,
             content=content,
             sender=entry.sender and self.user(entry.sender),
+            sender_name=entry.sender_name and self.redact(entry.sender_name),
             message_id=None,
             tool_calls=tuple(
                 replace(call, arguments=self._arguments(call.arguments))
@@ -211,6 +212,9 @@ class Redactor:
             turn,
             source=source,
             session=self._session(turn.session),
+            system=self.redact(turn.system),
+            context=self.redact(turn.context),
+            redact=self.redact,
             messages=tuple(
                 self._message(at, message) for at, message in enumerate(turn.messages, start=1)
             ),

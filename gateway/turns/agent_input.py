@@ -20,6 +20,7 @@ from turngate.gateway.domain.session import (
     SessionEnded,
 )
 from turngate.gateway.domain.store_values import Claim
+from turngate.gateway.domain.text import without_brackets
 from turngate.gateway.domain.transcript import Entry, Media
 from turngate.gateway.rules import outcomes
 from turngate.gateway.rules.context_prompt import PromptFacts, context_prompt
@@ -114,6 +115,7 @@ def select_history(policy: Policy, turn: RunningTurn, prompt: Prompt) -> Window:
 
 
 def build_agent_input(
+    policy: Policy,
     running: RunningTurn,
     messages: Sequence[InboundMessage],
     prompt: Prompt,
@@ -133,6 +135,7 @@ def build_agent_input(
         context=prompt.context,
         workdir=files.workdir(session.id) if configured.has_workdir else None,
         shared=prompt.shared,
+        mark_key=policy.mark_key,
     )
     redactor = prompt.redactor
     if redactor is None:
@@ -204,7 +207,7 @@ def _as_recorded(
     here = [each for each in media if each.path is not None and files.holds(each.path)]
     # The retention period may have deleted a file. The agent reads that instead.
     gone = [
-        f"[file {each.name or each.type.value} is no longer here]"
+        f"[file {without_brackets(each.name or each.type.value)} is no longer here]"
         for each in media
         if each not in here
     ]
