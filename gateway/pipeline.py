@@ -302,7 +302,14 @@ class Pipeline:
     async def _agent(self, turn: RunningTurn, agent_input: AgentInput, show: Show) -> AgentResult:
         """Stage 8: run the agent until it is done, fails, takes too long or is stopped."""
         agent = turn.configured.agent
-        run = AgentRun(agent, agent_input.restore, show, self.clock, self.observer)
+        run = AgentRun(
+            agent,
+            agent_input.restore,
+            show,
+            self.clock,
+            self.observer,
+            for_people=agent_input.for_people,
+        )
         turn.batch.stoppable(run.stop)
         turn.batch.steerable(self._steering(turn, run, agent_input).take)
 

@@ -25,6 +25,7 @@ from turngate.gateway.domain.transcript import Entry, Media
 from turngate.gateway.rules import outcomes
 from turngate.gateway.rules.context_prompt import PromptFacts, context_prompt
 from turngate.gateway.rules.history_window import Window, window
+from turngate.gateway.rules.outgoing_text import OutgoingText
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.rules.token_estimate import estimate_text_tokens
@@ -38,12 +39,13 @@ class AgentInput:
     """
     A turn as the agent may see it.
 
-    `restore` turns pseudonyms back into ids, `redact` does the opposite. `weight` is the size of
-    the whole history in tokens, had nothing been left out.
+    `restore` turns pseudonyms back into ids, `redact` does the opposite, and `for_people` writes
+    what they read. `weight` is the size of the whole history in tokens, had nothing been left out.
     """
 
     turn: Turn
     restore: Callable[[str], str]
+    for_people: Callable[[str], str]
     redact: Callable[[str], str] = str
     weight: int = 0
 
@@ -75,6 +77,7 @@ class Prompt:
     tokens: int
     shared: bool
     redactor: Redactor | None
+    outgoing: OutgoingText
 
 
 def build_prompt(
@@ -101,7 +104,23 @@ def build_prompt(
         tokens=sum(map(estimate_text_tokens, texts)),
         shared=facts.shared,
         redactor=redactor,
+        outgoing=_outgoing(redactor, turn, messages, background),
     )
+
+
+def _outgoing(
+    redactor: Redactor | None,
+    turn: RunningTurn,
+    messages: Sequence[InboundMessage],
+    background: Sequence[BackgroundMessage],
+) -> OutgoingText:
+    outgoing = OutgoingText(redactor)
+    outgoing.know_source(turn.session.origin)
+    for each in background:
+        outgoing.know_source(each.source)
+    outgoing.know_history(turn.begun.history)
+    outgoing.know_messages(messages)
+    return outgoing
 
 
 def select_history(policy: Policy, turn: RunningTurn, prompt: Prompt) -> Window:
@@ -138,12 +157,14 @@ def build_agent_input(
         mark_key=policy.mark_key,
     )
     redactor = prompt.redactor
+    for_people = prompt.outgoing.for_people
     if redactor is None:
-        return AgentInput(turn=turn, restore=str, weight=history.weight)
+        return AgentInput(turn=turn, restore=str, for_people=for_people, weight=history.weight)
 
     return AgentInput(
         turn=redactor.turn(turn),
         restore=redactor.restore,
+        for_people=for_people,
         redact=redactor.redact,
         weight=history.weight,
     )
