@@ -55,7 +55,9 @@ def units(text: str) -> int:
 def marked(markdown: str, name_of: NameOf = lambda _: None) -> Marked:
     """Convert. A text that would be empty after conversion stays as written."""
     text, entities = convert(_without_html(_scrubbed(markdown)), latex_escape=False, config=_CONFIG)
-    rewritten = _rewritten(text, entities, name_of)
+    # What only the conversion makes into the form of a mention, such as `<\@7>`, is text.
+    meant = frozenset(_MENTION.findall(markdown))
+    rewritten = _rewritten(text, entities, meant, name_of)
     return rewritten if rewritten.text else plain(markdown)
 
 
@@ -122,7 +124,9 @@ class _Change:
     url: str | None = None
 
 
-def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) -> Marked:
+def _rewritten(
+    text: str, entities: Sequence[MessageEntity], meant: frozenset[str], name_of: NameOf
+) -> Marked:
     """Defuse or resolve mentions, write out links without a valid target, and strip the text."""
     at = _Offsets(text)
     code = [at.stretch(each) for each in entities if each.type in _CODE]
@@ -132,7 +136,9 @@ def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) ->
     changes = [_written_out(each, at) for each in dead]
     for pattern, change in ((_MENTION, lambda found: _mention(found, name_of)), (_NAME, _defused)):
         changes += [
-            change(found) for found in pattern.finditer(text) if not _inside(found.start(), code)
+            change(found)
+            for found in pattern.finditer(text)
+            if not _inside(found.start(), code) and (pattern is _NAME or found[1] in meant)
         ]
 
     changes += (

@@ -121,3 +121,9 @@ def test_no_word_gets_lost(words: list[str], mark: str) -> None:
     text = " ".join(f"{mark}{word}{mark}" for word in words)
 
     assert all(word in marked(text).text for word in words)
+
+
+@pytest.mark.parametrize("written", ["<\\@7>", "&lt;@7&gt;", "<@**7**>", "&#60;@7>"])
+def test_what_only_looks_like_a_mention_after_conversion_mentions_nobody(written: str) -> None:
+    """Finding C2: only the gateway writes mentions, in one form."""
+    assert not [each for each in marked(f"hey {written}").entities if each["type"] == "text_link"]
