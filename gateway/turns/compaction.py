@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -27,6 +27,7 @@ from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import Outcome
+from turngate.gateway.domain.text import clean_label, quoted
 from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
@@ -264,11 +265,17 @@ class Compaction:
         apart = replace(
             session, id=SessionId(f"{session.id}_summary"), title=None, goal=None, notice=None
         )
+        redactor = self._policy.redactor(session.origin.platform)
+        if redactor is not None:
+            redactor.know_source(session.origin)
+        # All before the first text is written: an id of any length is recognised by whose it is.
+        people = {each.sender for each in entries if each.sender}
+        shown = {person: redactor.user(person) if redactor else person for person in people}
+
         # The random fence keeps text of the conversation from ending the quotation.
         fence = f"=== {secrets.token_hex(8)} ==="
-        text = "\n".join(
-            (_INSTRUCTION, fence, *map(_line, talk_in(entries, with_summary=True)), fence)
-        )
+        lines = (_line(each, shown) for each in talk_in(entries, with_summary=True))
+        text = "\n".join((_INSTRUCTION, fence, *lines, fence))
         message = InboundMessage(
             id="summary", event_ids=(), source=session.origin, text=text, sent_at=self._clock.now()
         )
@@ -280,15 +287,7 @@ class Compaction:
             messages=(message,),
             system=configured.system,
         )
-        redactor = self._policy.redactor(session.origin.platform)
-        if redactor is None:
-            return turn, str
-
-        redactor.know_source(session.origin)
-        for sender in {entry.sender for entry in entries if entry.sender}:
-            redactor.user(sender)
-
-        return redactor.turn(turn), redactor.restore
+        return (redactor.turn(turn), redactor.restore) if redactor else (turn, str)
 
     def _remember_failure(self, session: Session) -> None:
         self._failed_at[session.id] = session.messages
@@ -297,8 +296,8 @@ class Compaction:
             self._failed_at.popitem(last=False)
 
 
-def _line(entry: Entry) -> str:
-    """Return one entry as the summarising agent reads it."""
+def _line(entry: Entry, shown: Mapping[str, str]) -> str:
+    """Return one entry as the summarising agent reads it; `shown`: the ids of senders there."""
     if entry.origin is Origin.SUMMARY:
         return entry.text
 
@@ -306,7 +305,10 @@ def _line(entry: Entry) -> str:
         entry.role, "Note"
     )
     if entry.role is Role.USER and entry.sender:
-        who = f"Person {entry.sender}"
+        name = quoted(clean_label(entry.sender_name)) if entry.sender_name else ""
+        who = f"Person {shown[entry.sender]} {name}".rstrip()
+    if entry.forwarded:
+        who += " (forwarded, written by somebody else)"
 
     # The beginning of a tool's result is enough: the discussion of it follows.
     words = _cut(entry.text, _LONGEST_RESULT if entry.role is Role.TOOL else _LONGEST_ENTRY)
