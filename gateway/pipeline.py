@@ -293,7 +293,7 @@ class Pipeline:
     def _prompt(self, turn: RunningTurn, recorded: Sequence[InboundMessage]) -> Prompt:
         """Stage 6: write the context prompt: where the conversation takes place, and with whom."""
         background = self.admission.background.take(recorded[-1])
-        return build_prompt(self.policy, turn, recorded, background)
+        return build_prompt(self.policy, turn, recorded, background, now=self.clock.now())
 
     def _history(self, turn: RunningTurn, prompt: Prompt) -> Window:
         """Stage 7: select the part of the transcript that fits beside the prompt."""

@@ -96,7 +96,7 @@ class FallbackAgent:
     async def _ask(self, link: Link, turn: Turn) -> AsyncGenerator[AgentEvent]:
         self._at_work[turn.id], self._asked_last[turn.id] = link.agent, link.name
         try:
-            async with aclosing(link.agent.run(replace(turn, system=link.system))) as events:
+            async with aclosing(link.agent.run(_for(link, turn))) as events:
                 async for event in events:
                     yield event
         finally:
@@ -111,6 +111,11 @@ class FallbackAgent:
     async def steer(self, turn: TurnId, text: str) -> bool:
         agent: object = self._at_work.get(turn)
         return isinstance(agent, TakesWords) and await agent.steer(turn, text)
+
+
+def _for(link: Link, turn: Turn) -> Turn:
+    """Return the turn with the system prompt of an agent, which may name people and numbers."""
+    return replace(turn, system=turn.redact(link.system))
 
 
 def _pause(failure: AgentError | None, attempt: int) -> float | None:

@@ -44,6 +44,7 @@ class ConfiguredAgent:
     files, in a folder of the session. `timeout` limits a turn. `is_offered`: users may choose it
     where no route lists the choices. `prices` is None if unknown; `model` is who really answers, if
     known. `summarises`: it only talks, so it can write summaries without being configured for that.
+    `sends`: it can send messages to other chats.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ConfiguredAgent:
     prices: Prices | None = None
     model: Model | None = None
     summarises: bool = False
+    sends: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +66,8 @@ class Policy:
     One object for the whole gateway, shared by everything that needs it and replaced in place on a
     reload.
 
-    `privacy_key` is None if ids need not be hidden; `pairing_key` hashes pairing codes.
+    `privacy_key` is None if ids need not be hidden; `pairing_key` hashes pairing codes. `notes`:
+    for each platform, what agents should know about it.
     """
 
     agents: Mapping[str, ConfiguredAgent]
@@ -85,6 +88,8 @@ class Policy:
     redact_emails: bool = False
     connected: tuple[str, ...] = ()
     homes: tuple[HomeChannel, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    zone: str = "UTC"
 
     def replace_with(self, other: Policy) -> None:
         """Take over all settings of another policy at once."""

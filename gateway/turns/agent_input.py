@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from turngate.gateway.commands.registry import Retry
 from turngate.gateway.domain.agent_events import Turn
@@ -85,6 +87,8 @@ def build_prompt(
     turn: RunningTurn,
     messages: Sequence[InboundMessage],
     background: Sequence[BackgroundMessage] = (),
+    *,
+    now: datetime,
 ) -> Prompt:
     """Write the context prompt of a turn."""
     redactor = policy.redactor(messages[-1].source.platform)
@@ -95,7 +99,12 @@ def build_prompt(
         for each in background:
             redactor.know_source(each.source)
 
-    facts = replace(_facts(policy, turn.session, messages), background=tuple(background))
+    facts = replace(
+        _facts(policy, turn.session, messages),
+        sends=turn.configured.sends,
+        background=tuple(background),
+        today=now.astimezone(ZoneInfo(policy.zone)).date(),
+    )
     context = context_prompt(facts, redactor)
 
     texts = (turn.configured.system + context, *(message.text for message in messages))
@@ -266,5 +275,7 @@ def _facts(policy: Policy, session: Session, messages: Sequence[InboundMessage])
         shared=policy.owner_of(source) is None,
         connected=policy.connected,
         homes=policy.homes,
+        notes=policy.notes,
+        zone=policy.zone,
         files=tuple(each.name for message in messages for each in message.attachments if each.name),
     )
