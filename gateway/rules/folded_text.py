@@ -7,6 +7,7 @@ Ids and numbers are searched for in the folded text, and replaced in the text as
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -28,6 +29,10 @@ _UNSEEN = frozenset(
 _PLUS = frozenset("\u2795\u29fe\ua71d")
 _KEPT_CONTROLS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
 _OPAQUE = "\0"
+# As JSON in a text writes a character; one beyond the first 65,536 as two.
+_ESCAPE = re.compile(
+    r"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}"
+)
 _MOST_CACHED = 20_000
 
 # Letters and digits that are written with tag characters: models read them, and people do not.
@@ -93,27 +98,21 @@ def fold(written: str, opaque: Callable[[str], Iterator[re.Match[str]]]) -> Fold
     Fold a text; None if that changes nothing. What `opaque` finds becomes one character, so that
     nothing is found in it or across it.
     """
-    if written.isascii() and written.isprintable():
-        return None
-    if written.translate(_FOLDS) == written:
-        return None
+    if "\\u" not in written:
+        if written.isascii() and written.isprintable():
+            return None
+        if written.translate(_FOLDS) == written:
+            return None
 
-    pieces: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
+    folding = _Folding()
     at = 0
     for found in opaque(written):
-        _add(pieces, starts, written[at : found.start()], at)
-        ends += [start + 1 for start in starts[len(ends) :]]
-        pieces.append(_OPAQUE)
-        starts.append(found.start())
-        ends.append(found.end())
+        folding.add(written[at : found.start()], at)
+        folding.put(_OPAQUE, found.start(), found.end())
         at = found.end()
+    folding.add(written[at:], at)
 
-    _add(pieces, starts, written[at:], at)
-    ends += [start + 1 for start in starts[len(ends) :]]
-
-    return FoldedText("".join(pieces), tuple(starts), tuple(ends), written)
+    return FoldedText("".join(folding.pieces), tuple(folding.starts), tuple(folding.ends), written)
 
 
 def from_tags(text: str) -> str:
@@ -121,13 +120,38 @@ def from_tags(text: str) -> str:
     return text.translate(_FROM_TAGS)
 
 
-def _add(pieces: list[str], starts: list[int], part: str, offset: int) -> None:
-    """Add the folded characters of a part, each with its position."""
-    for position, char in enumerate(part, start=offset):
-        folded = _FOLDS[ord(char)]
-        shown = folded if isinstance(folded, str) else char
-        pieces.append(shown)
-        starts += [position] * len(shown)
+class _Folding:
+    """A folded text that grows."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def add(self, part: str, offset: int) -> None:
+        """Add a part of the text as it is written."""
+        at = 0
+        for escape in _ESCAPE.finditer(part):
+            self._add_plain(part[at : escape.start()], offset + at)
+            shown = _shown(json.loads(f'"{escape[0]}"'))
+            self.put(shown, offset + escape.start(), offset + escape.end())
+            at = escape.end()
+        self._add_plain(part[at:], offset + at)
+
+    def put(self, shown: str, start: int, end: int) -> None:
+        """Add what stands for the text between two positions."""
+        self.pieces.append(shown)
+        self.starts += [start] * len(shown)
+        self.ends += [end] * len(shown)
+
+    def _add_plain(self, part: str, offset: int) -> None:
+        for position, char in enumerate(part, start=offset):
+            self.put(_shown(char), position, position + 1)
+
+
+def _shown(char: str) -> str:
+    folded = _FOLDS[ord(char)]
+    return folded if isinstance(folded, str) else char
 
 
 def _is_mark(code: int) -> bool:

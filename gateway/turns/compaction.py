@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 
@@ -268,14 +268,14 @@ class Compaction:
         redactor = self._policy.redactor(session.origin.platform)
         if redactor is not None:
             redactor.know_source(session.origin)
-        # All before the first text is written: an id of any length is recognised by whose it is.
-        people = {each.sender for each in entries if each.sender}
-        shown = {person: redactor.user(person) if redactor else person for person in people}
+            # Before anything is cut: half a number is not recognised.
+            entries = redactor.history(entries)
 
         # The random fence keeps text of the conversation from ending the quotation.
         fence = f"=== {secrets.token_hex(8)} ==="
-        lines = (_line(each, shown) for each in talk_in(entries, with_summary=True))
-        text = "\n".join((_INSTRUCTION, fence, *lines, fence))
+        text = "\n".join(
+            (_INSTRUCTION, fence, *map(_line, talk_in(entries, with_summary=True)), fence)
+        )
         message = InboundMessage(
             id="summary", event_ids=(), source=session.origin, text=text, sent_at=self._clock.now()
         )
@@ -296,8 +296,8 @@ class Compaction:
             self._failed_at.popitem(last=False)
 
 
-def _line(entry: Entry, shown: Mapping[str, str]) -> str:
-    """Return one entry as the summarising agent reads it; `shown`: the ids of senders there."""
+def _line(entry: Entry) -> str:
+    """Return one entry as the summarising agent reads it."""
     if entry.origin is Origin.SUMMARY:
         return entry.text
 
@@ -306,7 +306,7 @@ def _line(entry: Entry, shown: Mapping[str, str]) -> str:
     )
     if entry.role is Role.USER and entry.sender:
         name = quoted(clean_label(entry.sender_name)) if entry.sender_name else ""
-        who = f"Person {shown[entry.sender]} {name}".rstrip()
+        who = f"Person {entry.sender} {name}".rstrip()
     if entry.forwarded:
         who += " (forwarded, written by somebody else)"
 
