@@ -99,7 +99,7 @@ class Pipeline:
         ticket = self._lane(key, interpreted.call)
 
         storing = asyncio.ensure_future(self._accept(key, message, interpreted))
-        storing.add_done_callback(lambda _: self._enqueue(storing, ticket, interpreted))
+        storing.add_done_callback(lambda _: self._enqueue(key, storing, ticket, interpreted))
 
         # The adapter may be cancelled during the write. A message that reaches the disk is answered
         # all the same.
@@ -136,7 +136,11 @@ class Pipeline:
         return await self.admission.admit(message, key, accept)
 
     def _enqueue(
-        self, storing: asyncio.Future[Accepted | None], ticket: Ticket, interpreted: Interpreted
+        self,
+        key: SessionKey,
+        storing: asyncio.Future[Accepted | None],
+        ticket: Ticket,
+        interpreted: Interpreted,
     ) -> None:
         """Called when the write is done: enqueue the message, or free its place in the lane."""
         failed = storing.cancelled() or storing.exception() is not None
@@ -150,6 +154,8 @@ class Pipeline:
 
         is_command = interpreted.call is not None
         ticket.take(QueuedMessage(id=accepted.id, message=interpreted.message, alone=is_command))
+        if not is_command and self.lanes.queues_messages:
+            self.questions.hint(interpreted.message, key)
 
     async def recover(self, *, crashes: int = 0) -> None:
         """

@@ -53,6 +53,12 @@ async def connected(
         yield adapters
 
 
+def check_libraries(config: Config) -> None:
+    """Raise ConfigError if the library of a platform with an account is missing."""
+    for platform, settings in config.platforms.accounts():
+        _load(platform, settings)
+
+
 async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
     """Check the accounts online, one after the other, and yield the findings for each."""
     for platform, settings in config.platforms.accounts():
@@ -86,13 +92,16 @@ def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
 
 
 def _menu() -> tuple[MenuEntry, ...]:
-    """Return the commands to offer to users, and their aliases, which are only understood."""
+    """
+    Return the commands to offer to users, and those that are only understood: aliases, and what
+    most users may not do.
+    """
     return tuple(
         MenuEntry(
             name=name,
             summary=command.summary,
             argument=command.argument,
-            offered=name == command.name,
+            offered=name == command.name and command.is_listed and not command.admins_only,
         )
         for command in COMMANDS.commands
         for name in (command.name, *command.aliases)

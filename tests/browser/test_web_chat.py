@@ -93,13 +93,13 @@ def test_two_tabs_show_the_same_conversation(tab: Page, context: BrowserContext)
     other.goto(tab.url)
     other.get_by_text("Connected", exact=True).wait_for()
 
-    say(tab, "slowly 20 words")
+    say(tab, "slowly 150 words")
     expect(other.get_by_label("Answer being written")).to_contain_text("word3")
     say(other, "and from here")
 
     for page in (tab, other):
         expect(answers(page)).to_have_count(2)
-        expect(page.locator(".said .bubble")).to_have_text(["slowly 20 words", "and from here"])
+        expect(page.locator(".said .bubble")).to_have_text(["slowly 150 words", "and from here"])
         expect(page.locator(".pending")).to_have_count(0)
 
 

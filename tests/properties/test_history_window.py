@@ -119,6 +119,8 @@ def numbered(entries: Sequence[Entry]) -> list[Entry]:
 
 
 TRANSCRIPTS = st.lists(ENTRIES, max_size=35).map(numbered)
+# Nearly all of these have something that a summary may replace.
+LONG_TRANSCRIPTS = st.lists(ENTRIES, min_size=20, max_size=35).map(numbered)
 moderate = settings(max_examples=examples(200), deadline=None)
 
 
@@ -325,7 +327,7 @@ def is_no_result(entries: Sequence[Entry]) -> bool:
 
 
 @moderate
-@given(TRANSCRIPTS, RULES)
+@given(LONG_TRANSCRIPTS, RULES)
 def test_nothing_but_what_is_summarised_disappears(
     entries: list[Entry], rules: HistoryRules
 ) -> None:
@@ -344,7 +346,7 @@ def test_nothing_but_what_is_summarised_disappears(
 
 
 @moderate
-@given(TRANSCRIPTS, RULES)
+@given(LONG_TRANSCRIPTS, RULES)
 def test_a_summary_leaves_the_newest_and_stands_for_no_more_than_fits(
     entries: list[Entry], rules: HistoryRules
 ) -> None:

@@ -76,7 +76,7 @@ def test_it_is_bounded_in_length_in_all_and_in_places() -> None:
         background.add(said("hello", chat_id=f"D{number}"))
     background.add(said("still here", chat_id="D1999"))
 
-    assert len(background._places) == MOST_CHATS
+    assert len(background._chats) == MOST_CHATS
     assert texts(background, said("bot?")) == []
     for number in range(200):
         background.add(said(f"{number} " + "x" * 10_000))
