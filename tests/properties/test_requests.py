@@ -73,7 +73,7 @@ DIGITS = {
     "superscript": "⁰¹²³⁴⁵⁶⁷⁸⁹",
     "bold": "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗",
 }
-# Up to four signs between two digits, as docs/privacy.md says.
+# Up to four signs between two digits, as docs/access.md says.
 GAPS = [*"\t\n_,·•:*[]|~'` -./\u2007\u00a0", "**", " (", ") ", "] [", "\r\n", "**_ "]
 
 Disguise = Callable[[str], str]
