@@ -31,7 +31,6 @@ from turngate.gateway.domain.transcript import (
     Entry,
     Text,
 )
-from turngate.gateway.rules.folded_text import TAGGED, FoldedText, fold, from_tags
 from turngate.gateway.rules.redaction_rules import (
     END,
     PSEUDONYM,
@@ -41,6 +40,7 @@ from turngate.gateway.rules.redaction_rules import (
     shapes,
     starting,
 )
+from turngate.gateway.rules.search_text import TAGGED, FoldedText, fold, from_tags
 
 _KEY_BYTES = 32
 # In running text a shorter id would match ordinary numbers. Mentions and targets show what is an
