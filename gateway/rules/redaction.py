@@ -127,6 +127,8 @@ class Redactor:
         self._platforms = {platform}
         self._told_pattern: re.Pattern[str] | None = None
         self._told_in_text: tuple[str, ...] | None = None
+        # Texts in which nothing is left to hide, until another id is registered.
+        self._redacted: set[str] = set()
         # Files are read, and redacted, in threads.
         self._lock = Lock()
 
@@ -207,6 +209,9 @@ class Redactor:
     def turn(self, turn: Turn) -> Turn:
         """Redact a turn. The platform's own message ids are left out."""
         source = self.source(turn.source)
+        # Every id before the first text.
+        for each in (turn.session.origin, *(message.source for message in turn.messages)):
+            self.know_source(each)
         history = self.history(turn.history)
         return replace(
             turn,
@@ -267,10 +272,17 @@ class Redactor:
         It is searched as a reader takes it in, and as it is written. Safe to call from any thread.
         """
         with self._lock:
-            folded = fold(text, self._given_out_in)
-            if folded is not None:
-                text = self._replaced(self._without_tags(text), folded)
-            return self._replaced(text, None)
+            # Most texts pass here twice: as a field, and as the final text of a request.
+            if text not in self._redacted:
+                self._redacted.add(shown := self._searched(text))
+                return shown
+            return text
+
+    def _searched(self, text: str) -> str:
+        folded = fold(text, self._given_out_in)
+        if folded is not None:
+            text = self._replaced(self._without_tags(text), folded)
+        return self._replaced(text, None)
 
     def restore(self, text: str) -> str:
         """
@@ -452,9 +464,12 @@ class Redactor:
             if form not in self._told:
                 self._told[form] = self._pseudonym(kind, form, platform)
                 self._told_pattern = self._told_in_text = None
+                self._redacted.clear()
 
         # From now on texts are searched for targets on this platform too.
-        self._platforms.add(platform)
+        if platform not in self._platforms:
+            self._platforms.add(platform)
+            self._redacted.clear()
         return shown
 
     def _pseudonym(self, kind: str, real: str, platform: str | None = None) -> str:

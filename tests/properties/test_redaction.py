@@ -131,8 +131,11 @@ def test_whatever_was_hidden_comes_back_exactly(text: str, known: list[str]) -> 
 def test_hiding_twice_is_hiding_once(text: str, known: list[str]) -> None:
     hide = redactor(known)
     hidden = hide.redact(text)
+    again = Redactor(KEY, "telegram", emails=True, known=hide.known)
+    for person in known:
+        again.user(person)
 
-    assert hide.redact(hidden) == hidden
+    assert again.redact(hidden) == hidden
 
 
 @MODERATE
