@@ -119,7 +119,12 @@ class OutgoingText:
 
     def _defused(self, text: str) -> str:
         restored = self._redactor.restore(text) if self._redactor else text
-        return restored.replace("<@", _DEFUSED)
+        return without_mentions(restored)
+
+
+def without_mentions(text: str) -> str:
+    """Return a text for a place where an id may be that of somebody else."""
+    return text.replace("<@", _DEFUSED)
 
 
 def open_at(text: str) -> int:

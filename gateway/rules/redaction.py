@@ -98,7 +98,7 @@ class Redactor:
 
     Ids passed to `user`, `chat`, `thread`, `target` and `know_source` are found in running text
     from then on, so pass them before texts are redacted. A text itself registers no id, because any
-    user can write one. Not thread-safe.
+    user can write one. Other threads may only call `redact`.
     """
 
     def __init__(
