@@ -77,7 +77,7 @@ class Metrics:
         self.cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
         self.bugs = self._counter("unexpected_errors", "Unexpected errors: look in the log.")
         self.stalls = self._counter(
-            "loop_stalls", "How often the event loop was held up: the log says by what."
+            "loop_stalls", "How often the event loop was blocked; the log says by what."
         )
         self.retries = self._counter(
             "retries", "What had to be done again: a send, an agent, an account.", "what"

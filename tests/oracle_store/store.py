@@ -136,7 +136,7 @@ class MemoryStore:
     ) -> Accepted:
         with self._lock:
             now = self._clock.now()
-            self._accounts.note_message(message.source, now)
+            self._accounts.note_message(message)
             accepted = self._inbox.accept(message, key, now)
             if choosing is not None and not accepted.duplicate:
                 self._questions.choose(choosing, accepted.id)
@@ -441,10 +441,6 @@ class MemoryStore:
             if keep is not None:
                 pruned += self._upkeep.forget_talk(now, keep)
             return pruned + self._upkeep.forget_work(now - forget_after)
-
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        with self._lock:
-            return self._transcripts.append(session, entries, self._clock.now())
 
     async def transcript(
         self, session: SessionId, *, last: int | None = None, with_archived: bool = False

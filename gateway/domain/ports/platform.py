@@ -118,6 +118,8 @@ class PlatformPackage:
 
     `note` tells agents, in sentences, what people see of their answers there.
 
+    `reactions` are the emoji that a bot may react with there; None: any, as far as is known.
+
     `order` sorts platforms in lists and in the schema; equal ones are sorted by name.
     """
 
@@ -131,4 +133,5 @@ class PlatformPackage:
     needs_mention: Callable[[Any], bool] = _no_mention_needed
     find_problem: Callable[[Mapping[str, Any]], str | None] = _no_problem
     note: str = ""
+    reactions: frozenset[str] | None = None
     order: int = 100

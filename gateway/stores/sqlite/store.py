@@ -250,7 +250,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
-            self._accounts.note_message(db, _account_of(message), now)
+            self._accounts.note_message(db, _account_of(message), message)
             accepted = inbox_table.accept(db, message, key, now)
             # Not for a duplicate: `answered_by` must name the row that will be worked on.
             if choosing is not None and not accepted.duplicate:
@@ -263,7 +263,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
-            self._accounts.note_message(db, _account_of(message), now)
+            self._accounts.note_message(db, _account_of(message), message)
             return inbox_table.reject(db, message, key, reason, now)
 
         return await self._writer.run(write)
@@ -389,7 +389,7 @@ class SqliteStore:
 
     async def record_behind(self, platform: str, account: str, since: datetime) -> None:
         await self._writer.run(
-            lambda db: account_table.record_behind(db, f"{platform}/{account}", since)
+            lambda db: self._accounts.record_behind(db, f"{platform}/{account}", since)
         )
 
     async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
@@ -559,12 +559,6 @@ class SqliteStore:
             said_before=None if keep is None else said_before(now, keep),
         )
         return await upkeep.clean_up(self._writer, broom, self._index, now - forget_after)
-
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        now = self._clock.now()
-        return await self._writer.run(
-            lambda db: self._transcripts.append(db, session, entries, now)[1]
-        )
 
     async def edit_entry(
         self, session: SessionId, entry: EntryId, content: tuple[Block, ...]
