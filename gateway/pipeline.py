@@ -288,7 +288,7 @@ class Pipeline:
 
         prompt = self._prompt(turn, recorded)
         history = self._history(turn, prompt)
-        agent_input = build_agent_input(turn, recorded, prompt, history, files)
+        agent_input = build_agent_input(self.policy, turn, recorded, prompt, history, files)
 
         preview = self.delivery.preview(
             message.source, turn.id, turn.batch.ids, shown_in=turn.begun.preview
@@ -303,7 +303,7 @@ class Pipeline:
     def _prompt(self, turn: RunningTurn, recorded: Sequence[InboundMessage]) -> Prompt:
         """Stage 6: write the context prompt: where the conversation takes place, and with whom."""
         background = self.admission.background.take(recorded[-1])
-        return build_prompt(self.policy, turn, recorded, background)
+        return build_prompt(self.policy, turn, recorded, background, now=self.clock.now())
 
     def _history(self, turn: RunningTurn, prompt: Prompt) -> Window:
         """Stage 7: select the part of the transcript that fits beside the prompt."""
@@ -312,7 +312,14 @@ class Pipeline:
     async def _agent(self, turn: RunningTurn, agent_input: AgentInput, show: Show) -> AgentResult:
         """Stage 8: run the agent until it is done, fails, takes too long or is stopped."""
         agent = turn.configured.agent
-        run = AgentRun(agent, agent_input.restore, show, self.clock, self.observer)
+        run = AgentRun(
+            agent,
+            agent_input.restore,
+            show,
+            self.clock,
+            self.observer,
+            for_people=agent_input.for_people,
+        )
         turn.batch.stoppable(run.stop)
         turn.batch.steerable(self._steering(turn, run, agent_input).take)
 

@@ -187,10 +187,11 @@ def _message(
     if author == me.id or is_notice or not (words or attachments):
         return None
 
-    text = readable(
-        words if is_forward else _without_mention(words, me), names, bot=me.id, bot_name=me.name
-    )
-    command = None if is_forward else _command(text, me)
+    own = words if is_forward else _without_mention(words, me)
+    text = readable(own, names, bot=me.id, bot_name=me.name)
+    # A command that is mentioned, as Discord's menu writes it (`</new:1>`), reads like a typed one.
+    is_typed = not is_forward and _TYPED.match(own) is not None
+    command = _command(text, me) if is_typed else None
     reply_to = _reply_to(message, me, names)
     is_addressed = chat.is_dm or (not is_forward and _is_mentioned(message, me))
     source = _source(chat, me, author, _author_name(message))

@@ -56,5 +56,10 @@ PLATFORM = PlatformPackage(
         "guild": IdForm(pattern=_NUMBER, example="9"),
     },
     id_hint="a number such as 678 (Developer Mode on, then Copy User ID)",
+    note=(
+        "Your answer may be Markdown: bold, italics, code, quotations, lists, headings and links "
+        "are shown, tables as code, pictures as links. You see only what is in this conversation, "
+        "no older messages of the channel."
+    ),
     order=2,
 )

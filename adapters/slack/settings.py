@@ -99,5 +99,10 @@ PLATFORM = PlatformPackage(
     ids_within="workspace",
     needs_mention=_needs_mention,
     find_problem=_no_app_token,
+    note=(
+        "Your answer may be Markdown: bold, italics, code, quotations, lists, headings, links and "
+        "tables are shown. You see only what is in this conversation, no older messages of the "
+        "channel."
+    ),
     order=3,
 )

@@ -72,7 +72,9 @@ def marked(markdown: str, name_of: NameOf = lambda _: None) -> Marked:
         return plain(markdown)
 
     text, entities = convert(source, latex_escape=False, config=_CONFIG)
-    rewritten = _rewritten(text, entities, name_of)
+    # What only the conversion makes into the form of a mention, such as `<\@7>`, is text.
+    meant = frozenset(_MENTION.findall(markdown))
+    rewritten = _rewritten(text, entities, meant, name_of)
     fits = rewritten.text.strip() and len(rewritten.text) <= largest
     return rewritten if fits else plain(markdown)
 
@@ -124,7 +126,9 @@ class _Change:
     url: str | None = None
 
 
-def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) -> Marked:
+def _rewritten(
+    text: str, entities: Sequence[MessageEntity], meant: frozenset[str], name_of: NameOf
+) -> Marked:
     """Defuse or resolve mentions, write out links without a valid target, and strip the text."""
     at = _Offsets(text)
     code = _Stretches(at.stretch(each) for each in entities if each.type in _CODE)
@@ -132,7 +136,9 @@ def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) ->
     changes = [_written_out(each, at) for each in dead]
     for pattern, change in ((_MENTION, lambda found: _mention(found, name_of)), (_NAME, _defused)):
         changes += [
-            change(found) for found in pattern.finditer(text) if not code.hold(found.start())
+            change(found)
+            for found in pattern.finditer(text)
+            if not code.hold(found.start()) and (pattern is _NAME or found[1] in meant)
         ]
 
     changes += _strip(text, min((at.stretch(each)[0] for each in living), default=len(text)))

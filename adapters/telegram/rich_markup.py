@@ -59,6 +59,9 @@ def rich_of(markdown: str) -> Rich | None:
                 if _READ_OTHERWISE.search(said):
                     return None
                 has_names = has_names or _NAME.search(said) is not None
+            # An address may be written with escapes, and in capitals.
+            case {"Start": {"Link": {"dest_url": str(url)}}} if url.lower().startswith("tg:"):
+                return None
             case _:
                 name = _name_of(event)
                 if name in _NOT_HERE:

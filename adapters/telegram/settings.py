@@ -97,6 +97,11 @@ PLATFORM = PlatformPackage(
         "chat": IdForm(pattern=r"-?[0-9]{1,30}", example="-100123"),
     },
     id_hint="a number such as 12345",
+    note=(
+        "Your answer may be Markdown: bold, italics, code, quotations, lists, links and tables "
+        "are shown, pictures as links. You see only what is in this conversation, no "
+        "older messages of the chat."
+    ),
     reactions=frozenset(_REACTIONS.split()),
     order=1,
 )

@@ -13,7 +13,7 @@ import os
 import stat
 from dataclasses import dataclass, replace
 
-from turngate.gateway.agents.plain_text import stand_in
+from turngate.gateway.agents.plain_text import Marks, described_file, stand_in
 from turngate.gateway.domain.messages import Attachment
 from turngate.gateway.domain.text import written_size
 from turngate.gateway.domain.transcript import MediaType
@@ -63,7 +63,8 @@ Content = TextBlock | Picture
 class Opener:
     """The files of one turn, within a common size limit."""
 
-    def __init__(self, *, images: bool) -> None:
+    def __init__(self, marks: Marks, *, images: bool) -> None:
+        self._marks = marks
         self._images = images
         self._left = LARGEST_IN_ALL
 
@@ -87,7 +88,7 @@ class Opener:
         text = as_text(start, file.mime) if size <= min(LARGEST_TEXT, self._left) else None
         if text is not None:
             self._left -= size
-            return TextBlock(f"{stand_in(file)}\n{text}\n[end of the file]")
+            return TextBlock(self._marks.enclosed(described_file(file), text))
         return TextBlock(
             stand_in(file, f"{written_size(size)}, not shown: this model cannot open it")
         )

@@ -43,6 +43,7 @@ from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.session import SessionEnded
+from turngate.gateway.domain.text import without_brackets
 from turngate.gateway.domain.transcript import Text
 
 _READ = 16_384
@@ -170,7 +171,7 @@ def _message(message: InboundMessage) -> str:
 
 
 def _attachment(file: Attachment) -> str:
-    return f"[file {file.name or file.type.value}: {file.path}]"
+    return f"[file {without_brackets(file.name or file.type.value)}: {file.path}]"
 
 
 def _say(program: Program, document: Mapping[str, Json]) -> None:

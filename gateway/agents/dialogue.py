@@ -7,7 +7,7 @@ its own protocol.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from turngate.gateway.agents.blocks import (
@@ -15,7 +15,7 @@ from turngate.gateway.agents.blocks import (
     Opener,
     TextBlock,
 )
-from turngate.gateway.agents.plain_text import recalled, spoken
+from turngate.gateway.agents.plain_text import Marks
 from turngate.gateway.domain.agent_events import Turn
 from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.serialization import Json
@@ -60,18 +60,29 @@ def has_files(turn: Turn) -> bool:
 
 
 def dialogue(turn: Turn, *, images: bool) -> list[Utterance]:
-    """Return the history and the new messages as one dialogue."""
-    opener = Opener(images=images)
-    utterances = _recall(turn.history, shared=turn.shared)
-    utterances += [_heard(message, opener, shared=turn.shared) for message in turn.messages]
-    return _alternating(utterances)
+    """Return the history and the new messages as one dialogue, with its final texts redacted."""
+    marks = Marks.of(turn)
+    opener = Opener(marks, images=images)
+    utterances = _recall(turn.history, marks)
+    utterances += [_heard(message, opener, marks) for message in turn.messages]
+    return [_redacted(each, turn.redact) for each in _alternating(utterances)]
 
 
-def _heard(message: InboundMessage, opener: Opener, *, shared: bool) -> Utterance:
+def _redacted(utterance: Utterance, redact: Callable[[str], str]) -> Utterance:
+    """Redact what one side said. Arguments of calls are values as they were, and are redacted."""
+    content = tuple(
+        TextBlock(redact(each.text)) if isinstance(each, TextBlock) else each
+        for each in utterance.content
+    )
+    calls = tuple(replace(each, result=redact(each.result)) for each in utterance.calls)
+    return replace(utterance, content=content, calls=calls)
+
+
+def _heard(message: InboundMessage, opener: Opener, marks: Marks) -> Utterance:
     files = tuple(opener.block(each) for each in message.attachments)
     # In a shared chat also for a file without text: the mark before it names the sender.
-    has_words = bool(message.text.strip()) or not files or shared
-    words = (TextBlock(spoken(message, shared=shared)),) if has_words else ()
+    has_words = bool(message.text.strip()) or not files or marks.shared
+    words = (TextBlock(marks.spoken(message)),) if has_words else ()
     return Utterance(by_person=True, content=(*words, *files))
 
 
@@ -88,7 +99,7 @@ class _Numbers:
         return Call(id=f"call_{self.count}", name=call.name, arguments=_arguments(call.arguments))
 
 
-def _recall(history: Iterable[Entry], *, shared: bool) -> list[Utterance]:
+def _recall(history: Iterable[Entry], marks: Marks) -> list[Utterance]:
     utterances: list[Utterance] = []
     numbers = _Numbers()
 
@@ -97,18 +108,18 @@ def _recall(history: Iterable[Entry], *, shared: bool) -> list[Utterance]:
             index = numbers.open.pop(entry.tool_call_id or "", None)
             # `open` has entries only while the last utterance is the one with the calls.
             if index is not None:
-                utterances[-1] = _with_result(utterances[-1], index, recalled(entry, shared=shared))
+                utterances[-1] = _with_result(utterances[-1], index, marks.recalled(entry))
             continue
         numbers.open.clear()
-        utterance = _recalled(entry, numbers, shared=shared)
+        utterance = _recalled(entry, numbers, marks)
         if utterance.content or utterance.calls:
             utterances.append(utterance)
 
     return utterances
 
 
-def _recalled(entry: Entry, numbers: _Numbers, *, shared: bool) -> Utterance:
-    words = recalled(entry, shared=shared)
+def _recalled(entry: Entry, numbers: _Numbers, marks: Marks) -> Utterance:
+    words = marks.recalled(entry)
     content = (TextBlock(words),) if words.strip() else ()
     # A summary is no answer of the model, so it stands on the user's side.
     if entry.role is not Role.ASSISTANT or entry.origin is Origin.SUMMARY:

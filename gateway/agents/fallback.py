@@ -144,7 +144,9 @@ class FallbackAgent:
                 f"{math.ceil(seconds)} seconds"
             )
 
-        turn = cut_to(replace(turn, system=link.system), link.window.most)
+        # A system prompt may name people and numbers, like any other text.
+        turn = replace(turn, system=turn.redact(link.system))
+        turn = cut_to(turn, link.window.most)
         while True:
             try:
                 async with aclosing(self._run(link, turn)) as events:

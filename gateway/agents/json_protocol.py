@@ -300,13 +300,17 @@ def _entry(entry: Entry) -> Json:
         document["tool_call_id"] = entry.tool_call_id
     if entry.sender is not None:
         document["sender"] = entry.sender
+    if entry.sender_name is not None:
+        document["sender_name"] = entry.sender_name
+    if entry.forwarded:
+        document["forwarded"] = True
 
     return document
 
 
 def _message(message: InboundMessage) -> Json:
     quoted = message.reply_to
-    return {
+    document: dict[str, Json] = {
         "id": message.id,
         "text": message.text,
         "sender": message.source.participant_id,
@@ -317,6 +321,9 @@ def _message(message: InboundMessage) -> Json:
             for each in message.attachments
         ],
     }
+    if message.forwarded:
+        document["forwarded"] = True
+    return document
 
 
 def _clean(text: str) -> str:

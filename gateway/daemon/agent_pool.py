@@ -165,9 +165,17 @@ def _configured(
         is_offered=_is_offered(config[name]),
         prices=_prices(config[name]),
         model=_model(config[name]),
+        sends=any(map(_sends, chain.values())),
         summarises=all(agent.kind in _MODELS for agent in chain.values()),
         window=links[name].window,
     )
+
+
+def _sends(agent: AgentConfig) -> bool:
+    """Return whether it can send to other chats: its protocol must have an event for that."""
+    if agent.kind == "command":
+        return agent.format == "jsonl"
+    return agent.kind not in (*_TALKERS, "acp")
 
 
 def _is_repeatable(agent: AgentConfig) -> bool:

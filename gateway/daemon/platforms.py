@@ -78,6 +78,12 @@ def homes_of(config: Config) -> Iterator[HomeChannel]:
             yield HomeChannel(platform=platform, account=settings.account, chat_id=settings.home)
 
 
+def notes_of(config: Config) -> dict[str, str]:
+    """Return what agents should know about each platform with an account."""
+    notes = {platform: PLATFORMS[platform].note for platform in platforms_of(config)}
+    return {platform: note for platform, note in notes.items() if note}
+
+
 def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
     """Yield the accounts that must be mentioned again in a thread they take part in."""
     for platform, settings in config.platforms.accounts():

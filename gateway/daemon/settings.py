@@ -12,6 +12,7 @@ from turngate.gateway.daemon.platforms import (
     AccountName,
     accounts_called_each_time,
     homes_of,
+    notes_of,
     platforms_of,
 )
 from turngate.gateway.daemon.state_dir import Lock, StateDir, read_or_make_key
@@ -91,6 +92,8 @@ def policy_of(lock: Lock, config: Config, agents: Mapping[str, ConfiguredAgent])
         redact_emails=config.privacy.redact_emails,
         connected=(LOCAL_PLATFORM, WEB_PLATFORM, *platforms_of(config)),
         homes=tuple(homes_of(config)),
+        notes=notes_of(config),
+        zone=config.timezone,
     )
 
 

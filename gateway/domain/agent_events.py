@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import ClassVar
 
 from turngate.gateway.domain.ids import TurnId
@@ -26,7 +29,13 @@ class ToolStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """Everything the agent may know. `shared`: several users may write, so each must be named."""
+    """
+    Everything the agent may know. `shared`: several users may write, so each must be named.
+
+    `redact` is the last step for every text that is made of a turn, over its final form: ids and
+    numbers that a file holds, or that come together when texts are cleaned and joined, are replaced
+    there. `mark_key` makes marks around other people's words that they cannot guess.
+    """
 
     id: TurnId
     session: Session
@@ -37,6 +46,10 @@ class Turn:
     context: str = ""
     workdir: str | None = None
     shared: bool = False
+    redact: Callable[[str], str] = field(default=str, repr=False, compare=False)
+    mark_key: bytes = field(
+        default_factory=partial(secrets.token_bytes, 16), repr=False, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, datetime, time, timedelta
 from enum import Enum
 from functools import cache
@@ -48,9 +48,7 @@ def from_dict(cls: type[T], data: object) -> T:
 @cache
 def _encoder_of_class(cls: type) -> Callable[[object], dict[str, Json]]:
     hints = typing.get_type_hints(cls)
-    plan = [
-        (field.name, field.default, _encoder(hints[field.name])) for field in fields(_checked(cls))
-    ]
+    plan = [(field.name, field.default, _encoder(hints[field.name])) for field in _kept_fields(cls)]
     # With slots, a field named `type` is a descriptor here; only a ClassVar is a string.
     constant = getattr(cls, "type", None)
     head: dict[str, Json] = {"type": constant} if isinstance(constant, str) else {}
@@ -72,7 +70,7 @@ def _decoder_of_class(cls: type) -> Decode:
     hints = typing.get_type_hints(cls)
     plan = [
         (field.name, field.default is MISSING, _decoder(hints[field.name]))
-        for field in fields(_checked(cls))
+        for field in _kept_fields(cls)
     ]
 
     def decode(data: object) -> object:
@@ -95,10 +93,11 @@ def _decoder_of_class(cls: type) -> Decode:
     return decode
 
 
-def _checked(cls: type) -> type:
+def _kept_fields(cls: type) -> list[Field[object]]:
+    """Return the fields of the dict form. What is not compared is no part of a value."""
     if not is_dataclass(cls):
         raise TypeError(f"{cls.__name__} is not a type of the vocabulary")
-    return cls
+    return [field for field in fields(cls) if field.compare]
 
 
 def _encoder(hint: object) -> Encode:

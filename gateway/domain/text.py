@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 
@@ -35,6 +36,20 @@ def folded(text: str) -> str:
 def cut(text: str, longest: int) -> str:
     """Shorten a text, with an ellipsis if something was cut."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def quoted(text: str) -> str:
+    """
+    Return other people's words as a JSON string without brackets, so that they end neither the
+    quotation marks nor the brackets around them.
+    """
+    written = json.dumps(text, ensure_ascii=False)
+    return written.replace("[", "\\u005b").replace("]", "\\u005d")
+
+
+def without_brackets(text: str) -> str:
+    """Return a name for a note in brackets, which it cannot end."""
+    return text.replace("[", "(").replace("]", ")")
 
 
 def written_size(size: int) -> str:

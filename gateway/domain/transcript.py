@@ -81,8 +81,11 @@ class ToolCall:
 class Entry:
     """
     One row of a transcript. The store assigns `seq` (order) and `id` (stable); until then they are
-    empty. `sets_aside` are earlier entries that agents are no longer shown, because the agent
-    refused them.
+    empty.
+
+    `sets_aside` are earlier entries that agents are no longer shown, because the agent refused
+    them. `sender_name` is kept where several people may write. What is `forwarded` was written by
+    somebody else than the sender.
     """
 
     role: Role
@@ -99,6 +102,8 @@ class Entry:
     tokens: int | None = None
     latency_ms: int | None = None
     sets_aside: tuple[EntryId, ...] = ()
+    sender_name: str | None = None
+    forwarded: bool = False
 
     @property
     def text(self) -> str:

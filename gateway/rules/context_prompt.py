@@ -8,13 +8,15 @@ block as a value of a fixed key, so that no name can act as an instruction.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from turngate.gateway.domain.messages import (
     LOCAL_PLATFORM,
     LONGEST_BACKGROUND_MESSAGE,
     MAIN_ACCOUNT,
+    WEB_PLATFORM,
     BackgroundMessage,
     ChatType,
     SessionSource,
@@ -32,9 +34,12 @@ from turngate.gateway.rules.redaction import Redactor
 _LONGEST_GOAL = 2000
 _WHY = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "at the daily reset"}
 
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
 _SHARED = (
-    "Several people may write in this conversation; each message names its sender. Do not "
-    "take two people for one."
+    "Several people may write in this conversation; each message names its sender in brackets: "
+    "the id, then the name that this person has chosen. Names may be alike or misleading, so the "
+    "id decides who it is. Call people by their names."
 )
 _STAND_INS = (
     "Ids and phone numbers are replaced by stand-ins such as user_..., chat_... and phone_... "
@@ -58,7 +63,7 @@ _OVERHEARD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeChannel:
-    """Where an account delivers what has no other address."""
+    """Where an account delivers what is addressed to its platform only."""
 
     platform: str
     chat_id: str
@@ -76,9 +81,10 @@ class PromptFacts:
     """
     What the prompt is made of.
 
-    `shared`: the session belongs to several users. `notes`: for each platform, what the agent
-    cannot do there. `files`: the names of the attachments. `background`: group messages that were
-    not addressed to the bot.
+    `shared`: the session belongs to several users. `sends`: the agent can send to other chats.
+    `notes`: for each platform, what the agent should know about it. `files`: the names of the
+    attachments. `background`: group messages that were not addressed to the bot. `today` is the
+    date in `zone`.
     """
 
     source: SessionSource
@@ -86,23 +92,32 @@ class PromptFacts:
     goal: str | None = None
     notice: ResetNotice | None = None
     shared: bool = False
+    sends: bool = False
     connected: tuple[str, ...] = ()
     homes: tuple[HomeChannel, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     background: tuple[BackgroundMessage, ...] = ()
+    today: date | None = None
+    zone: str = "UTC"
 
 
 def context_prompt(facts: PromptFacts, redactor: Redactor | None) -> str:
-    """Return the prompt; without a redactor it shows real ids."""
+    """
+    Return the prompt; without a redactor it shows real ids.
+
+    What differs between turns comes last: model servers keep the beginning of a request as long as
+    it stays the same.
+    """
     paragraphs = [
         _where(facts.source),
         _SHARED if facts.shared else "",
-        _reset(facts.notice),
         facts.notes.get(facts.source.platform, ""),
-        _delivery(facts),
+        _delivery(facts) if facts.sends else "",
         _STAND_INS if redactor else _PLAIN_IDS,
         f"{_DATA}\n{_json(_values(facts, redactor))}",
+        _date(facts),
+        _reset(facts.notice),
         f"{_OVERHEARD}\n{_json(_remarks(facts, redactor))}" if facts.background else "",
     ]
     return "\n\n".join(filter(None, paragraphs))
@@ -136,21 +151,31 @@ def _reset(notice: ResetNotice | None) -> str:
     return f"{ended}. Nothing had been said in it."
 
 
+def _date(facts: PromptFacts) -> str:
+    if facts.today is None:
+        return ""
+    return f"Today is {_DAYS[facts.today.weekday()]}, {facts.today.isoformat()} ({facts.zone})."
+
+
 def _delivery(facts: PromptFacts) -> str:
     # Sorted: the same facts must give the same prompt.
-    connected = sorted(set(facts.connected))
-    with_home = {home.platform for home in facts.homes}
+    connected = sorted({*facts.connected} - {LOCAL_PLATFORM, WEB_PLATFORM})
+    with_home = {home.platform for home in facts.homes if home.account == MAIN_ACCOUNT}
     lines = [
-        f"Connected platforms: {', '.join(connected) or 'none'}.",
-        "Scheduled output can go to these targets:",
+        "You can send messages to other chats, at these targets:",
         "- origin: this conversation",
-        "- local: kept on the gateway's own machine, sent to nobody",
+        "- local: the terminal of the gateway's own machine",
         *(
             f"- {platform}: the home channel of {platform}"
             for platform in connected
             if platform in with_home
         ),
         *(["- the target of any of the home_channels below"] if facts.homes else []),
+        *(
+            f"- {platform}:CHAT or {platform}:CHAT:THREAD: a chat with that id, if the person you "
+            "answer may use you there"
+            for platform in connected
+        ),
     ]
 
     return "\n".join(lines)
@@ -166,21 +191,29 @@ def _values(facts: PromptFacts, redactor: Redactor | None) -> Json:
         source.platform, source.account, source.chat_id, source.thread_id
     )
 
-    return {
+    values: dict[str, Json] = {
         "where": _label(shown.description, redactor),
         "chat": chat and _hidden_target(chat, redactor),
         "chat_name": _label(source.chat_name, redactor),
         "chat_topic": _label(source.chat_topic, redactor),
-        "user": _label(shown.participant_id, redactor),
-        "user_name": _label(source.user_name, redactor),
+        # Where several people write, each message names its own.
+        "user": None if facts.shared else _label(shown.participant_id, redactor),
+        "user_name": None if facts.shared else _label(source.user_name, redactor),
+        "home_channels": _homes(facts, homes, redactor) if facts.sends else [],
         "session_title": _label(facts.title, redactor),
         "session_goal": _label(facts.goal, redactor, longest=_LONGEST_GOAL),
         "files": [_label(name, redactor) for name in facts.files],
-        "home_channels": [
-            {"name": _label(home.name, redactor), "target": target}
-            for home, target in zip(facts.homes, homes, strict=True)
-        ],
     }
+    return {key: value for key, value in values.items() if value not in (None, [])}
+
+
+def _homes(facts: PromptFacts, targets: Sequence[str], redactor: Redactor | None) -> Json:
+    return [
+        {"target": target}
+        if home.name is None
+        else {"name": _label(home.name, redactor), "target": target}
+        for home, target in zip(facts.homes, targets, strict=True)
+    ]
 
 
 def _remarks(facts: PromptFacts, redactor: Redactor | None) -> Json:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turngate.gateway.domain.agent_events import File, RunEnd
-from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.messages import ChatType, InboundMessage
 from turngate.gateway.domain.outbox import Part, Says
 from turngate.gateway.domain.session import EndReason, Session
 from turngate.gateway.domain.store_values import (
@@ -60,6 +60,9 @@ def asked(message: InboundMessage) -> Entry:
         at=message.sent_at,
         sender=message.source.participant_id,
         message_id=message.id,
+        # In a direct chat the only name is that of whoever writes.
+        sender_name=None if message.source.chat_type is ChatType.DM else message.source.user_name,
+        forwarded=message.forwarded,
     )
 
 

@@ -5,6 +5,7 @@ belongs to one session, what agents may see.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -44,7 +45,7 @@ class ConfiguredAgent:
     files, in a folder of the session. `timeout` limits a turn. `is_offered`: users may choose it
     where no route lists the choices. `prices` is None if unknown; `model` is who really answers, if
     known. `summarises`: it only talks, so it can write summaries without being configured for that.
-    `window`: what its model is known to take at once.
+    `window`: what its model is known to take at once. `sends`: it can send messages to other chats.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ConfiguredAgent:
     model: Model | None = None
     summarises: bool = False
     window: ModelWindow = field(default_factory=ModelWindow)
+    sends: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +68,8 @@ class Policy:
     One object for the whole gateway, shared by everything that needs it and replaced in place on a
     reload.
 
-    `privacy_key` is None if ids need not be hidden; `pairing_key` hashes pairing codes.
+    `privacy_key` is None if ids need not be hidden; `pairing_key` hashes pairing codes. `notes`:
+    for each platform, what agents should know about it.
     """
 
     agents: Mapping[str, ConfiguredAgent]
@@ -87,6 +90,8 @@ class Policy:
     redact_emails: bool = False
     connected: tuple[str, ...] = ()
     homes: tuple[HomeChannel, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    zone: str = "UTC"
 
     def replace_with(self, other: Policy) -> None:
         """Take over all settings of another policy at once."""
@@ -176,6 +181,11 @@ class Policy:
     def missing_agent(self, session: Session) -> str | None:
         """Return the agent that was chosen for a session and is no longer configured."""
         return session.agent if session.agent and session.agent not in self.agents else None
+
+    @property
+    def mark_key(self) -> bytes:
+        """The key of the marks around other people's words; the same in every turn."""
+        return hmac.digest(self.pairing_key, b"marks", "sha256")
 
     def redactor(self, platform: str) -> Redactor | None:
         """Return a new redactor, for one turn; None if ids need not be hidden."""

@@ -13,8 +13,8 @@ import re
 import secrets
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from threading import Lock
 from types import MappingProxyType
 
 from turngate.gateway.domain.agent_events import Turn
@@ -31,49 +31,51 @@ from turngate.gateway.domain.transcript import (
     Entry,
     Text,
 )
+from turngate.gateway.rules.redaction_rules import (
+    END,
+    PSEUDONYM,
+    SIGN,
+    START,
+    VERSION,
+    shapes,
+    starting,
+)
+from turngate.gateway.rules.search_text import TAGGED, FoldedText, fold, from_tags
 
 _KEY_BYTES = 32
 # In running text a shorter id would match ordinary numbers. Mentions and targets show what is an
-# id, so there any length is hidden.
+# id, so there any length is hidden. People are more worth it than chats and threads, whose ids are
+# short on some platforms.
 _SHORTEST_IN_TEXT = 6
+_SHORTEST_OF_PEOPLE = 3
+# From this length on an id is found inside of words, too.
+_DISTINCT = 5
+_DISTINCT_WITH_LETTERS = 8
+# A group's id on one platform, whose links to messages leave out the start.
+_GROUP = re.compile(r"-100(\d{6,})")
 _KIND_IN_MENTION = {"@": "user", "@!": "user", "@&": "role", "#": "chat", "!subteam^": "role"}
 
-# A token starts after anything but an ASCII letter or digit. Other scripts write without spaces,
-# Markdown leans its underscores against words, and the letter of an escape (\n in JSON text)
-# belongs to no word.
-_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4}))"
-_END = r"(?![A-Za-z0-9])"
-_PSEUDONYM = rf"(?:user|chat|thread|role|phone|email)_[0-9a-f]{{16}}{_END}"
-_MENTION = r"<(?P<sign>@[!&]?|#|!subteam\^)(?P<mentioned>[^<>|\s]{1,255}+)(?=[>|])"
-_LINK = rf"(?i:tg://user\?id=)(?P<linked>[0-9]++){_END}"
-_TARGET_ID = r"[-+]?[A-Za-z0-9]++(?:[.=-][A-Za-z0-9]++)*+"
-# Only an id with a digit: "discord:js" and "telegram:chat:5" are no targets.
-_TARGET_REST = rf"(?:/[a-z0-9_-]++)?:(?=[-+.A-Za-z]*+\d){_TARGET_ID}(?::{_TARGET_ID})?"
-
-# Possessive quantifiers (++, {0,3}+) do not backtrack: hostile text is read in linear time too.
-_GAP = r"[ \u00a0\u2009\u200b-\u2015\u202f\u2060\u2212\u3000.\-/()．－／（）]{0,3}+"
-# After a whole number, another that begins with 00 is the next one, not a group of this one.
-_NEXT = rf"(?<!\d)[0０]{{2}}[1-9１-９](?:{_GAP}\d){{7}}"
-# Greedy, then back to the end of a group: the longest run of whole groups with 8 to 15 digits.
-# Letters that touch it go with it ("4567x89"), or the pseudonym would be no token.
-_DIGITS = rf"[(（]?\d(?:{_GAP}\d){{7}}(?:{_GAP}(?!{_NEXT})\d){{0,7}}(?!\d)[A-Za-z0-9]*+"
-# "10:00 15.01.2026", "9,00 2026-01-15", "ORD-0012345678" and "#0012345678" have a 00 that dials
-# nothing, and no country code starts with 0.
-_ZEROS = rf"(?<!\d[.,:/])(?<![A-Za-z0-9]-)(?<!#)[0０]{{2}}{_GAP}(?![0０])"
-_PHONE = rf"(?P<tel>(?i:tel):{_GAP})?(?P<phone>(?(tel)(?:[+＋]|00)?|(?:[+＋]|{_ZEROS})){_DIGITS})"
-
-_LETTER = r"A-Za-z\u00c0-\u024f\u0370-\u052f"
-_LOCAL = rf"[{_LETTER}0-9_.%+-]"
-# The last label starts with a letter, so that "react@18.2.0" stays a version.
-_EMAIL = rf"(?<!{_LOCAL})(?P<email>{_LOCAL}++@(?:[{_LETTER}0-9-]++\.)+[{_LETTER}][{_LETTER}0-9-]++)"
-
-# Every shape contains one of these signs, and most messages contain none: searching for a sign
-# costs a fifth of searching for the shapes.
-_SIGN = re.compile(r"[_<@]|:(?:[-+.A-Za-z]*\d|//)|\d(?:\D{0,3}\d){7}")
+_NOTHING = re.compile("(?!)")
 # With more ids than this, testing each one costs more than the combined pattern.
 _FEW_IDS = 32
 
-_GIVEN_OUT = re.compile(_START + _PSEUDONYM)
+_GIVEN_OUT = re.compile(START + PSEUDONYM)
+# By the group of the pattern.
+_KINDS = {
+    "pseudonym": "pseudonym",
+    "linked": "user",
+    "posted": "chat",
+    "posted_in": "chat",
+    "target": "target",
+    "phone": "phone",
+    "glued": "glued",
+    "email": "email",
+}
+_LONGEST_VERSION = 40
+_LETTERS_AND_DIGITS = string.ascii_letters + string.digits
+_ALNUM = re.compile("[A-Za-z0-9]+")
+_STARTS = re.compile(START)
+_ESCAPE = re.compile("[bfnrt]|u[0-9A-Fa-f]{4}")
 # For streams: the characters of a pseudonym; how many are held back at most, because a word such as
 # base64 may not end; and how far back _START looks.
 _WORD = string.ascii_letters + string.digits + "_"
@@ -96,7 +98,7 @@ class Redactor:
 
     Ids passed to `user`, `chat`, `thread`, `target` and `know_source` are found in running text
     from then on, so pass them before texts are redacted. A text itself registers no id, because any
-    user can write one. Not thread-safe.
+    user can write one. Other threads may only call `redact`.
     """
 
     def __init__(
@@ -125,6 +127,10 @@ class Redactor:
         self._platforms = {platform}
         self._told_pattern: re.Pattern[str] | None = None
         self._told_in_text: tuple[str, ...] | None = None
+        # Texts in which nothing is left to hide, until another id is registered.
+        self._redacted: set[str] = set()
+        # Files are read, and redacted, in threads.
+        self._lock = Lock()
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -190,6 +196,7 @@ class Redactor:
             entry,
             content=content,
             sender=entry.sender and self.user(entry.sender),
+            sender_name=entry.sender_name and self.redact(entry.sender_name),
             message_id=None,
             tool_calls=tuple(
                 replace(call, arguments=self._arguments(call.arguments))
@@ -202,11 +209,17 @@ class Redactor:
     def turn(self, turn: Turn) -> Turn:
         """Redact a turn. The platform's own message ids are left out."""
         source = self.source(turn.source)
+        # Every id before the first text.
+        for each in (turn.session.origin, *(message.source for message in turn.messages)):
+            self.know_source(each)
         history = self.history(turn.history)
         return replace(
             turn,
             source=source,
             session=self._session(turn.session),
+            system=self.redact(turn.system),
+            context=self.redact(turn.context),
+            redact=self.redact,
             messages=tuple(
                 self._message(at, message) for at, message in enumerate(turn.messages, start=1)
             ),
@@ -253,15 +266,23 @@ class Redactor:
         )
 
     def redact(self, text: str) -> str:
-        """Return the text with everything sensitive replaced; pseudonyms stay as they are."""
-        if not self._may_hold_something(text):
+        """
+        Return the text with everything sensitive replaced; pseudonyms stay as they are.
+
+        It is searched as a reader takes it in, and as it is written. Safe to call from any thread.
+        """
+        with self._lock:
+            # Most texts pass here twice: as a field, and as the final text of a request.
+            if text not in self._redacted:
+                self._redacted.add(shown := self._searched(text))
+                return shown
             return text
-        pieces: list[str] = []
-        at = 0
-        for match in self._sensitive(text):
-            pieces += (text[at : match.start()], self._hidden(match))
-            at = match.end()
-        return "".join(pieces) + text[at:]
+
+    def _searched(self, text: str) -> str:
+        folded = fold(text, self._given_out_in)
+        if folded is not None:
+            text = self._replaced(self._without_tags(text), folded)
+        return self._replaced(text, None)
 
     def restore(self, text: str) -> str:
         """
@@ -301,72 +322,124 @@ class Redactor:
 
     def _may_hold_something(self, text: str) -> bool:
         """Return False only if there is certainly nothing to redact."""
-        told = self._ids_in_text()
-        return (
-            len(told) > _FEW_IDS
-            or any(map(text.__contains__, told))
-            or _SIGN.search(text) is not None
-        )
+        return self._may_hold_told(text) or SIGN.search(text) is not None
 
-    def _sensitive(self, text: str) -> Iterator[re.Match[str]]:
+    def _may_hold_told(self, text: str) -> bool:
+        told = self._ids_in_text()
+        return len(told) > _FEW_IDS or any(map(text.__contains__, told))
+
+    def _given_out_in(self, text: str) -> Iterator[re.Match[str]]:
+        return (found for found in _GIVEN_OUT.finditer(text) if found[0] in self._known)
+
+    def _without_tags(self, text: str) -> str:
+        """Hide what is written in tag characters, if it would be hidden in plain ones."""
+
+        def hidden(found: re.Match[str]) -> str:
+            plain = from_tags(found[0])
+            return found[0] if self._replaced(plain, None) == plain else "\ufffd" * len(plain)
+
+        return TAGGED.sub(hidden, text) if TAGGED.search(text) else text
+
+    def _replaced(self, written: str, folded: FoldedText | None) -> str:
+        """Replace what is sensitive in a text, as it is written or in its folded form."""
+        seen = written if folded is None else folded.text
+        if not self._may_hold_something(seen):
+            return written
+
+        pieces: list[str] = []
+        at = 0
+        for found in self._sensitive(seen):
+            start, end = found.span if folded is None else folded.span(*found.span)
+            # An id before it in the same word has taken the rest of the word with it.
+            if start < at:
+                continue
+            if found.kind in ("told", "phone", "glued"):
+                start, end = self._word(written, at, start, end)
+            shown = self._hidden(found, written[start:end])
+            pieces += (written[at:start], shown)
+            at = end
+
+        return "".join(pieces) + written[at:]
+
+    def _sensitive(self, text: str) -> Iterator[_Found]:
         """
         Find what to hide, from left to right.
 
         Shapes have one pattern for all sessions, ids one per session: a combined pattern would cost
         more to compile for each new chat than a turn costs to store.
         """
-        shapes = _shapes(frozenset(self._platforms), self._emails)
-        ids = self._ids()
-        shape = shapes.search(text)
-        told = ids.search(text)
+        pattern = shapes(frozenset(self._platforms), self._emails)
+        ids = self._ids() if self._may_hold_told(text) else _NOTHING
+        shape = _shape_in(pattern, text, 0)
+        told = _told_in(ids, text, 0)
 
         while found := _first(shape, told):
             yield found
-            at = found.end()
+            at = found.span[1]
             # Only a match that begins inside what was yielded is stale; the other stays valid.
-            if shape and shape.start() < at:
-                shape = shapes.search(text, at)
-            if told and told.start() < at:
-                told = ids.search(text, at)
+            if shape and shape.start < at:
+                shape = _shape_in(pattern, text, at)
+            if told and told.start < at:
+                told = _told_in(ids, text, at)
 
     def _ids(self) -> re.Pattern[str]:
         """Return the pattern of the registered ids, compiled only when a text may contain one."""
         if self._told_pattern is None:
             # An alternation takes the first choice that matches, so a longer id goes before its own
-            # prefix. Without ids, "(?!)" matches nothing; an empty choice would match everywhere.
+            # prefix. Without ids nothing is searched for; an empty choice would match everywhere.
             ids = sorted(self._ids_in_text(), key=len, reverse=True)
-            choices = "|".join(map(re.escape, ids)) or "(?!)"
-            self._told_pattern = re.compile(rf"{_START}(?P<told>{choices}){_END}")
+            choices = "|".join(map(_pattern_of, ids))
+            self._told_pattern = re.compile(choices) if ids else _NOTHING
         return self._told_pattern
 
     def _ids_in_text(self) -> tuple[str, ...]:
         """Return the registered ids that are distinctive enough to be searched for in text."""
         if self._told_in_text is None:
-            self._told_in_text = tuple(filter(_stands_out, self._told))
+            self._told_in_text = tuple(
+                told for told, shown in self._told.items() if _stands_out(told, shown)
+            )
         return self._told_in_text
 
-    def _hidden(self, match: re.Match[str]) -> str:
-        group = match.lastgroup or ""
-        found = match[group]
-        match group:
-            case "pseudonym":
+    def _hidden(self, found: _Found, written: str) -> str:
+        """Return what stands for something sensitive; disguised, it has a pseudonym of its own."""
+        is_plain = written == found.text
+        match found.kind:
+            case "pseudonym" if is_plain:
                 # One that was not given out here is the user's own text, and may contain an id.
-                shown = (
-                    found
-                    if found in self._known
-                    else found[:-16] + self._told.get(found[-16:], found[-16:])
-                )
+                if written in self._known:
+                    return written
+                kind, _, digits = written.rpartition("_")
+                told = self._ids().search(digits)
+                return written if told is None else f"{kind}_{self._hidden_id(told[0], digits)}"
+            case "pseudonym":
+                return self._pseudonym("user", written) if found.text in self._known else written
             case "told":
-                shown = self._told[found]
+                return self._hidden_id(found.text, written)
             case "target":
-                shown = self._target(found, self._pseudonym)
-            case "phone" | "email":
-                shown = self._pseudonym(group, found)
-            case _:
-                shown = self._pseudonym(_KIND_IN_MENTION.get(match["sign"], "user"), found)
+                return (
+                    self._target(written, self._pseudonym)
+                    if is_plain
+                    else self._pseudonym("chat", written)
+                )
+            # Of a mention, the first search may have hidden a part.
+            case _ if next(self._given_out_in(written), None):
+                return written
+            case kind:
+                return self._pseudonym("phone" if kind == "glued" else kind, written)
 
-        # In every pattern the group ends the match; what precedes it ("<@", "tel:") is kept.
-        return match[0][: -len(found)] + shown
+    def _word(self, text: str, at: int, start: int, end: int) -> tuple[int, int]:
+        """
+        Return where an id or number with the word around it begins and ends: inside of a word its
+        pseudonym would not be recognised on the way back.
+        """
+        # What looks like a dash between words may be the sign of the id after an invisible sign.
+        if start > at and text[start - 1 : end] in self._told and _STARTS.match(text, start - 1):
+            return start - 1, end
+        return _token(text, at, start, end)
+
+    def _hidden_id(self, told: str, written: str) -> str:
+        shown = self._told[told]
+        return shown if written == told else self._pseudonym(shown.partition("_")[0], written)
 
     def _target(self, target: str, hide: Callable[[str, str, str], str]) -> str:
         head, colon, rest = target.partition(":")
@@ -380,20 +453,23 @@ class Redactor:
     def _tell(self, kind: str, real: str, platform: str | None = None) -> str:
         """
         Register an id, and the same without its sign, because "chat-100123" has the sign inside a
-        word.
+        word, and as it stands in links to messages.
         """
         platform = platform or self._platform
         shown = self._pseudonym(kind, real, platform)
         if shown == real:  # already a pseudonym: registering it would hide it a second time
             return shown
 
-        for form in (real, real.lstrip("+-") or real):
+        for form in _forms(real):
             if form not in self._told:
                 self._told[form] = self._pseudonym(kind, form, platform)
                 self._told_pattern = self._told_in_text = None
+                self._redacted.clear()
 
         # From now on texts are searched for targets on this platform too.
-        self._platforms.add(platform)
+        if platform not in self._platforms:
+            self._platforms.add(platform)
+            self._redacted.clear()
         return shown
 
     def _pseudonym(self, kind: str, real: str, platform: str | None = None) -> str:
@@ -412,35 +488,92 @@ class Redactor:
         return shown
 
 
-@lru_cache(maxsize=64)
-def _shapes(platforms: frozenset[str], emails: bool) -> re.Pattern[str]:
-    """Return the pattern of what is sensitive by its shape; sessions share it."""
-    names = "|".join(map(re.escape, sorted(platforms)))
-    # Pseudonyms first: their hex digits may look like a phone number, and must stay as they are.
-    choices = [
-        f"(?P<pseudonym>{_PSEUDONYM})",
-        _LINK,
-        rf"(?P<target>(?:{names}){_TARGET_REST})",
-        _PHONE,
-    ]
-    if emails:
-        choices.insert(1, _EMAIL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """
+    Something sensitive in a text.
 
-    return re.compile(f"{_MENTION}|{_START}(?:{'|'.join(choices)})")
+    `start` is where its match begins; `span` is what is replaced, and `text` stands there.
+    """
+
+    kind: str
+    start: int
+    span: tuple[int, int]
+    text: str
 
 
-def _first(shape: re.Match[str] | None, told: re.Match[str] | None) -> re.Match[str] | None:
-    """Return the match further left; at the same position an id wins over a shape."""
+def _shape_in(pattern: re.Pattern[str], text: str, at: int) -> _Found | None:
+    """Return the next thing that is sensitive by its shape."""
+    while match := pattern.search(text, at):
+        group = match.lastgroup or ""
+        start, end = match.span(group)
+        before = text[max(start - _LONGEST_VERSION, 0) : start]
+        if group != "glued" or VERSION.search(before) is None:
+            kind = _KINDS.get(group) or _KIND_IN_MENTION.get(match["sign"], "user")
+            return _Found(kind=kind, start=match.start(), span=(start, end), text=match[group])
+        at = end
+
+    return None
+
+
+def _told_in(pattern: re.Pattern[str], text: str, at: int) -> _Found | None:
+    """Return the next registered id."""
+    match = pattern.search(text, at)
+    return match and _Found(kind="told", start=match.start(), span=match.span(), text=match[0])
+
+
+def _token(text: str, at: int, start: int, end: int) -> tuple[int, int]:
+    """Return where the letters and digits around an id begin and end."""
+    if text[end - 1] in _LETTERS_AND_DIGITS and (more := _ALNUM.match(text, end)):
+        end = more.end()
+    begin = at + len(text[at:start].rstrip(_LETTERS_AND_DIGITS))
+    # The letter of an escape belongs to no word.
+    escape = _ESCAPE.match(text, begin, start) if text[:begin].endswith("\\") else None
+    return escape.end() if escape else begin, end
+
+
+def _first(shape: _Found | None, told: _Found | None) -> _Found | None:
+    """Return what is further left; at the same position an id wins over a shape."""
     if shape is None or told is None:
         return shape or told
-    if shape.start() != told.start():
-        return min(shape, told, key=re.Match.start)
-    return shape if shape.lastgroup in ("pseudonym", "email", "mentioned") else told
+    if shape.start != told.start:
+        return shape if shape.start < told.start else told
+    return shape if shape.kind in ("pseudonym", "email") else told
 
 
-def _stands_out(told: str) -> bool:
+def _forms(real: str) -> tuple[str, ...]:
+    """Return the forms in which an id is written."""
+    group = _GROUP.fullmatch(real)
+    return (real, real.lstrip("+-") or real, *([group[1]] if group else []))
+
+
+def _stands_out(told: str, shown: str) -> bool:
     """
     Return whether an id is distinct from ordinary text: "42" is not, nor is a session named
     "holiday".
     """
-    return len(told) >= _SHORTEST_IN_TEXT and (not told.isalpha() or told.isupper())
+    if told.isalpha() and not told.isupper():
+        return False
+    is_person = shown.startswith("user_") and any(map(str.isdecimal, told))
+    return len(told) >= (_SHORTEST_OF_PEOPLE if is_person else _SHORTEST_IN_TEXT)
+
+
+def _pattern_of(told: str) -> str:
+    """Return the pattern of a registered id: the shorter it is, the more must stand apart."""
+    escaped = re.escape(told)
+    number = rf"{escaped}(?!\d)(?:(?<!\d{escaped})|(?<=\\u[0-9A-Fa-f]{{4}}{escaped}))"
+    word = escaped + END + starting(escaped)
+    has_letters = any(map(str.isalpha, told))
+    if has_letters and len(told) >= _DISTINCT_WITH_LETTERS:
+        pattern = escaped
+    elif has_letters:
+        pattern = word
+    # A number with more digits is another number.
+    elif len(told) >= _DISTINCT:
+        pattern = number
+    else:
+        pattern = rf"{word}(?<!\d[.,:/-]{escaped})(?<![$€£#.]{escaped})(?![.,:/-]\d| ?[%€$£])"
+
+    # A sign belongs to it only where it does not join words: of "chat-100123" the number is hidden.
+    pattern += "" if told[0].isalnum() else starting(escaped)
+    return pattern + ("" if told[-1].isalnum() else END)

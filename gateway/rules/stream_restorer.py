@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from turngate.gateway.rules.outgoing_text import open_at
 from turngate.gateway.rules.redaction import (
     _GIVEN_OUT,
     _LONGEST_PSEUDONYM,
@@ -12,11 +13,13 @@ from turngate.gateway.rules.redaction import (
     _WORD,
 )
 
+_CLOSED = str.maketrans("<[", "=(")
+
 
 class StreamRestorer:
     """
     `restore` for a text that arrives in pieces: the end is held back while it may be half a
-    pseudonym.
+    pseudonym, mention or mark of a sender.
     """
 
     def __init__(self, restore: Callable[[str], str]) -> None:
@@ -44,6 +47,7 @@ class StreamRestorer:
         """
         # rstrip is linear; a regular expression for the last word was quadratic on long words.
         cut = max(len(text.rstrip(_WORD)), len(text) - _MOST_HELD)
+        cut = min(cut, open_at(text))
         seen = self._before + text
         position = len(self._before) + cut
         # Only a pseudonym across the cut matters; the one character more is what _END looks at.
@@ -57,8 +61,9 @@ class StreamRestorer:
 
     def _shown(self, text: str, after: str) -> str:
         """Restore with context: the characters around a pseudonym decide whether it is one."""
-        before = self._before
+        # What opens a mention or a mark was decided on when it was shown.
+        before = self._before.translate(_CLOSED)
         self._before = (self._before + text)[-_LOOKED_BACK_AT:]
-        # No cut is inside a pseudonym, so `before` and `after` come back unchanged and are removed.
+        # No cut is inside any of them, so `before` and `after` come back unchanged and are removed.
         restored = self._restore(before + text + after)
         return restored[len(before) : len(restored) - len(after)]

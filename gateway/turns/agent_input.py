@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from turngate.gateway.commands.registry import Retry
 from turngate.gateway.domain.agent_events import Turn
@@ -20,10 +22,12 @@ from turngate.gateway.domain.session import (
     SessionEnded,
 )
 from turngate.gateway.domain.store_values import Claim
+from turngate.gateway.domain.text import without_brackets
 from turngate.gateway.domain.transcript import Entry, Media
 from turngate.gateway.rules import outcomes
 from turngate.gateway.rules.context_prompt import PromptFacts, context_prompt
 from turngate.gateway.rules.history_window import Window, window
+from turngate.gateway.rules.outgoing_text import OutgoingText
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.redaction import Redactor
 from turngate.gateway.rules.token_estimate import estimate_text_tokens
@@ -37,12 +41,13 @@ class AgentInput:
     """
     A turn as the agent may see it.
 
-    `restore` turns pseudonyms back into ids, `redact` does the opposite. `weight` is the size of
-    the whole history in tokens, had nothing been left out.
+    `restore` turns pseudonyms back into ids, `redact` does the opposite, and `for_people` writes
+    what they read. `weight` is the size of the whole history in tokens, had nothing been left out.
     """
 
     turn: Turn
     restore: Callable[[str], str]
+    for_people: Callable[[str], str]
     redact: Callable[[str], str] = str
     weight: int = 0
 
@@ -74,6 +79,7 @@ class Prompt:
     tokens: int
     shared: bool
     redactor: Redactor | None
+    outgoing: OutgoingText
 
 
 def build_prompt(
@@ -81,6 +87,8 @@ def build_prompt(
     turn: RunningTurn,
     messages: Sequence[InboundMessage],
     background: Sequence[BackgroundMessage] = (),
+    *,
+    now: datetime,
 ) -> Prompt:
     """Write the context prompt of a turn."""
     redactor = policy.redactor(messages[-1].source.platform)
@@ -91,7 +99,12 @@ def build_prompt(
         for each in background:
             redactor.know_source(each.source)
 
-    facts = replace(_facts(policy, turn.session, messages), background=tuple(background))
+    facts = replace(
+        _facts(policy, turn.session, messages),
+        sends=turn.configured.sends,
+        background=tuple(background),
+        today=now.astimezone(ZoneInfo(policy.zone)).date(),
+    )
     context = context_prompt(facts, redactor)
 
     texts = (turn.configured.system + context, *(message.text for message in messages))
@@ -100,7 +113,23 @@ def build_prompt(
         tokens=sum(map(estimate_text_tokens, texts)),
         shared=facts.shared,
         redactor=redactor,
+        outgoing=_outgoing(redactor, turn, messages, background),
     )
+
+
+def _outgoing(
+    redactor: Redactor | None,
+    turn: RunningTurn,
+    messages: Sequence[InboundMessage],
+    background: Sequence[BackgroundMessage],
+) -> OutgoingText:
+    outgoing = OutgoingText(redactor)
+    outgoing.know_source(turn.session.origin)
+    for each in background:
+        outgoing.know_source(each.source)
+    outgoing.know_history(turn.begun.history)
+    outgoing.know_messages(messages)
+    return outgoing
 
 
 def select_history(policy: Policy, turn: RunningTurn, prompt: Prompt) -> Window:
@@ -114,6 +143,7 @@ def select_history(policy: Policy, turn: RunningTurn, prompt: Prompt) -> Window:
 
 
 def build_agent_input(
+    policy: Policy,
     running: RunningTurn,
     messages: Sequence[InboundMessage],
     prompt: Prompt,
@@ -133,14 +163,17 @@ def build_agent_input(
         context=prompt.context,
         workdir=files.workdir(session.id) if configured.has_workdir else None,
         shared=prompt.shared,
+        mark_key=policy.mark_key,
     )
     redactor = prompt.redactor
+    for_people = prompt.outgoing.for_people
     if redactor is None:
-        return AgentInput(turn=turn, restore=str, weight=history.weight)
+        return AgentInput(turn=turn, restore=str, for_people=for_people, weight=history.weight)
 
     return AgentInput(
         turn=redactor.turn(turn),
         restore=redactor.restore,
+        for_people=for_people,
         redact=redactor.redact,
         weight=history.weight,
     )
@@ -204,7 +237,7 @@ def _as_recorded(
     here = [each for each in media if each.path is not None and files.holds(each.path)]
     # The retention period may have deleted a file. The agent reads that instead.
     gone = [
-        f"[file {each.name or each.type.value} is no longer here]"
+        f"[file {without_brackets(each.name or each.type.value)} is no longer here]"
         for each in media
         if each not in here
     ]
@@ -242,5 +275,7 @@ def _facts(policy: Policy, session: Session, messages: Sequence[InboundMessage])
         shared=policy.owner_of(source) is None,
         connected=policy.connected,
         homes=policy.homes,
+        notes=policy.notes,
+        zone=policy.zone,
         files=tuple(each.name for message in messages for each in message.attachments if each.name),
     )

@@ -113,13 +113,26 @@ class AgentWillNotStop(Exception):
 
 
 class AgentRun:
-    """One run of an agent. Any task of the loop may call `stop`, at any time and repeatedly."""
+    """
+    One run of an agent. Any task of the loop may call `stop`, at any time and repeatedly.
+
+    `restore` puts back what pseudonyms stand for; `for_people` also writes names and decides on
+    mentions.
+    """
 
     def __init__(
-        self, agent: Agent, restore: Restore, show: Show, clock: Clock, observer: Observer
+        self,
+        agent: Agent,
+        restore: Restore,
+        show: Show,
+        clock: Clock,
+        observer: Observer,
+        *,
+        for_people: Restore | None = None,
     ) -> None:
         self._agent = agent
         self._restore = restore
+        self._for_people = for_people or restore
         self._show = show
         self._observer = observer
         self._limit: asyncio.Timeout | None = None
@@ -131,9 +144,9 @@ class AgentRun:
         self._has_spoken = False
         self._pause: Tool | None = None
         self._expecting: list[asyncio.Future[bool]] = []
-        self._words = StreamRestorer(restore)
-        self._thoughts = StreamRestorer(restore)
-        self.answer = AgentAnswer(restore=restore, clock=clock)
+        self._words = StreamRestorer(self._for_people)
+        self._thoughts = StreamRestorer(self._for_people)
+        self.answer = AgentAnswer(restore=restore, clock=clock, for_people=for_people)
         self.failure: str | None = None
         self.refusal: RequestRefused | None = None
 
@@ -175,7 +188,7 @@ class AgentRun:
         if isinstance(error, AgentError):
             self._observer.agent_failed(error)
             self.refusal = error if isinstance(error, RequestRefused) else None
-            self.failure = self._restore(_told(error))
+            self.failure = self._for_people(_told(error))
         elif error is not None:
             # After a timeout we cancelled it ourselves.
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
@@ -316,8 +329,8 @@ class AgentRun:
     async def _put(self, ask: Ask, services: TurnServices) -> None:
         self._show_rest()
         self.answer.hear(ask)
-        labels = tuple(map(self._restore, ask.options))
-        if await services.ask(ask, self._restore(ask.text), labels, self._was_answered):
+        labels = tuple(map(self._for_people, ask.options))
+        if await services.ask(ask, self._for_people(ask.text), labels, self._was_answered):
             # No await since the task that gives the answer was started, so it cannot come before it
             # is counted here. With several open questions the time counts from the first one.
             if not self._unanswered:
@@ -351,7 +364,8 @@ class AgentRun:
         """Send to another chat at once. The user is informed only if that fails."""
         # Counted before it is sent, so that an agent in a loop reaches its limit whatever happens.
         self.answer.hear(send)
-        restored = replace(send, target=self._restore(send.target), text=self._restore(send.text))
+        target = self._restore(send.target)
+        restored = replace(send, target=target, text=self._for_people(send.text))
         try:
             await services.send_to_chat(restored)
         except (Refused, StoreError) as exc:

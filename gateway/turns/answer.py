@@ -58,8 +58,11 @@ class _Step:
 class AgentAnswer:
     """The collected answer: real ids instead of pseudonyms, in an order that can be replayed."""
 
-    def __init__(self, *, restore: Restore, clock: Clock) -> None:
+    def __init__(
+        self, *, restore: Restore, clock: Clock, for_people: Restore | None = None
+    ) -> None:
         self._restore = restore
+        self._for_people = for_people or restore
         self._clock = clock
         self._began = clock.monotonic()
         self._steps = [_Step(at=clock.now())]
@@ -113,7 +116,7 @@ class AgentAnswer:
     @property
     def text(self) -> str:
         """The whole text, with a blank line where a tool was used in between."""
-        return self._restore(
+        return self._for_people(
             "\n\n".join(filter(None, ("".join(step.pieces).strip() for step in self._steps)))
         )
 
@@ -158,7 +161,7 @@ class AgentAnswer:
         return last
 
     def _entries_of(self, step: _Step) -> list[Entry]:
-        text = self._restore("".join(step.pieces))
+        text = self._for_people("".join(step.pieces))
         if not (text.strip() or step.calls or step.reasoning or step.files):
             return []
 

@@ -17,6 +17,7 @@ from turngate.gateway.domain.ids import SessionId
 from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.ports.adapter import FetchesFiles
 from turngate.gateway.domain.ports.store import Store
+from turngate.gateway.domain.text import without_brackets
 from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
@@ -158,7 +159,9 @@ def _with_files(
         if isinstance(found, Attachment):
             came.append(found)
         else:
-            stand_ins.append(f"[file {_name(attachment)} could not be fetched: {found}]")
+            stand_ins.append(
+                f"[file {without_brackets(_name(attachment))} could not be fetched: {found}]"
+            )
 
     # Files beyond the limit are mentioned as well, or the user would expect them to be read.
     if more := len(message.attachments) - looked_at:

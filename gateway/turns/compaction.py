@@ -28,6 +28,7 @@ from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import Outcome
 from turngate.gateway.domain.tasks import start_unless_closing
+from turngate.gateway.domain.text import clean_label, quoted
 from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
@@ -282,6 +283,12 @@ class Compaction:
         apart = replace(
             session, id=SessionId(f"{session.id}_summary"), title=None, goal=None, notice=None
         )
+        redactor = self._policy.redactor(session.origin.platform)
+        if redactor is not None:
+            redactor.know_source(session.origin)
+            # Before anything is cut: half a number is not recognised.
+            entries = redactor.history(entries)
+
         # The random fence keeps text of the conversation from ending the quotation.
         fence = f"=== {secrets.token_hex(8)} ==="
         text = "\n".join(
@@ -298,15 +305,7 @@ class Compaction:
             messages=(message,),
             system=configured.system,
         )
-        redactor = self._policy.redactor(session.origin.platform)
-        if redactor is None:
-            return turn, str
-
-        redactor.know_source(session.origin)
-        for sender in {entry.sender for entry in entries if entry.sender}:
-            redactor.user(sender)
-
-        return redactor.turn(turn), redactor.restore
+        return (redactor.turn(turn), redactor.restore) if redactor else (turn, str)
 
     def _remember_failure(self, session: Session) -> None:
         self._failed_at[session.id] = session.messages
@@ -324,7 +323,10 @@ def _line(entry: Entry) -> str:
         entry.role, "Note"
     )
     if entry.role is Role.USER and entry.sender:
-        who = f"Person {entry.sender}"
+        name = quoted(clean_label(entry.sender_name)) if entry.sender_name else ""
+        who = f"Person {entry.sender} {name}".rstrip()
+    if entry.forwarded:
+        who += " (forwarded, written by somebody else)"
 
     # The beginning of a tool's result is enough: the discussion of it follows.
     words = _cut(entry.text, _LONGEST_RESULT if entry.role is Role.TOOL else _LONGEST_ENTRY)

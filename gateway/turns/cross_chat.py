@@ -23,6 +23,7 @@ from turngate.gateway.outbound.delivery import Delivery
 from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules.authorization import authorize
 from turngate.gateway.rules.delivery_targets import Target, read_target
+from turngate.gateway.rules.outgoing_text import without_mentions
 from turngate.gateway.rules.policy import Policy
 
 
@@ -45,14 +46,17 @@ class CrossChatSender:
 
         target = read_target(send.target, message.source, self.policy.homes)
         chat = await self._chat_of(target, message)
+        # An id names somebody else on another platform or in another workspace.
+        is_near = chat.account_key == message.source.account_key
+        text = send.text if is_near else without_mentions(send.text)
         session = (await self.store.open(self.policy.opening(chat))).session
         words = Entry(
             role=Role.ASSISTANT,
-            content=(Text(send.text),),
+            content=(Text(text),),
             at=self.clock.now(),
             origin=Origin.DELIVERY,
         )
-        parts = await self.splitter.parts((Part(target=chat, text=send.text),), session.id)
+        parts = await self.splitter.parts((Part(target=chat, text=text),), session.id)
         for part in await self.store.tell(session.id, entries=(words,), parts=parts):
             self.delivery.enqueue(part)
 

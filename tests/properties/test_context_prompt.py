@@ -54,6 +54,7 @@ def facts(label: str) -> PromptFacts:
         files=(label, label),
         connected=("telegram",),
         homes=(HomeChannel(platform="telegram", chat_id="-1009876543210", name=label),),
+        sends=True,
     )
 
 

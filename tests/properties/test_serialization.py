@@ -94,7 +94,8 @@ def values(hint: object) -> st.SearchStrategy[typing.Any]:
         return st.sampled_from(hint)
     assert isinstance(hint, type), f"no values for {hint!r}"
     hints = typing.get_type_hints(hint)
-    return st.builds(hint, **{field.name: values(hints[field.name]) for field in fields(hint)})
+    kept = [field.name for field in fields(hint) if field.compare]
+    return st.builds(hint, **{name: values(hints[name]) for name in kept})
 
 
 def through_json(value: object) -> object:

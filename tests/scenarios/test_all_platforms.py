@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -139,3 +141,37 @@ async def test_one_platform_that_is_gone_keeps_nobody_else_waiting(
         await discord.say("hello")
         await discord.until_answered("hello")
         assert await running.stop() == 0
+
+
+async def test_an_agent_mentions_whoever_it_talks_to_and_nobody_by_a_raw_id(
+    places: tuple[Place, Place, Place], tmp_path: Path
+) -> None:
+    """Finding C2."""
+    telegram, discord, slack = places
+    file = config(tmp_path, places)
+    agent = "{kind: python, object: 'tests.mentioning_agent:make'}"
+    file.write_text(f"{file.read_text()}\nagents: {{main: {agent}}}\n")
+    async with daemon(file) as running:
+        await until_heard(places)
+        await asyncio.gather(*(place.say("hello") for place in places))
+        for place in places:
+            await place.sim.until(lambda place=place: _has_answered(place))
+        assert await running.stop() == 0
+
+    (told,) = await telegram.sim.calls(method="sendMessage")
+    assert _links(told["parameters"]) == [f"tg://user?id={telegram.person}"]
+    (posted,) = await discord.sim.calls(method="create_message")
+    assert posted["parameters"]["allowed_mentions"]["users"] == [discord.person]
+    (written,) = await slack.sim.calls(does="send")
+    assert re.findall("<[@!][^>]*>", str(written["parameters"])) == [f"<@{slack.person}>"]
+
+
+async def _has_answered(place: Place) -> bool:
+    return bool(await place.sim.texts())
+
+
+def _links(parameters: dict[str, object]) -> list[str]:
+    entities = parameters.get("entities") or []
+    read = json.loads(entities) if isinstance(entities, str) else entities
+    assert isinstance(read, list)
+    return [each["url"] for each in read if each["type"] in ("text_link", "text_mention")]

@@ -5,6 +5,7 @@ Long conversations: summarised behind the person's back, and never at the expens
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from turngate.gateway.domain.agent_events import (
 )
 from turngate.gateway.domain.agent_events import Turn as AgentTurn
 from turngate.gateway.domain.errors import AgentError
+from turngate.gateway.domain.messages import ChatType
 from turngate.gateway.domain.ports.agent import Agent
 from turngate.gateway.domain.transcript import (
     Entry,
@@ -40,9 +42,9 @@ from turngate.gateway.rules.pricing import Prices
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.turns.compaction import HEADING
 
-# Every message and every answer weighs 104 tokens, the context some 200: the eighth answer passes
+# Every message and every answer weighs 104 tokens, the context 100 to 200: the eighth answer passes
 # the threshold, and of all that was said by then the first four turns fit the headroom.
-RULES = HistoryRules(tokens=2000, threshold=0.9, keep_recent=2, headroom=0.5)
+RULES = HistoryRules(tokens=2000, threshold=0.86, keep_recent=2, headroom=0.5)
 LONG = 8
 WORDS = "fish " * 80
 SUMMARY = "They spoke of fish."
@@ -168,6 +170,19 @@ class TestInTheBackground:
             assert "Person user_" in turn.messages[0].text
             assert (await work.entries(ann))[-1].text == f"{HEADING}telegram-1234567 spoke of fish."
 
+    async def test_short_ids_and_names_of_people_are_shown_like_any_others(self) -> None:
+        """Findings L5 and E10."""
+        main = agent()
+        eve = replace(at_desk(user="55555"), chat_type=ChatType.GROUP, user_name="Eve]")
+        async with at_work(policy(main), *memory()) as work:
+            for number in range(LONG):
+                await work.say(f"q{number:03} I am 55555 {WORDS}", source=eve)
+                await later()
+
+            text = asked_for_summaries(main)[0].messages[0].text
+            assert "55555" not in text
+            assert re.search(r'Person user_[0-9a-f]{16} "Eve\\u005d": q000', text)
+
     async def test_a_turn_does_not_wait_for_it(self) -> None:
         async def slowly(turn: AgentTurn) -> AsyncIterator[AgentEvent]:
             await asyncio.sleep(1000)
@@ -245,12 +260,12 @@ class TestInTheBackground:
     async def test_no_money_no_summary(self) -> None:
         main = agent()
         async with at_work(
-            policy(main, budgets=Budgets(user=Budget(tokens_per_day=9000))), *memory()
+            policy(main, budgets=Budgets(user=Budget(tokens_per_day=7500))), *memory()
         ) as work:
             await talk(work, LONG + 1)
 
             assert asked_for_summaries(main) == []
-            assert work.adapter.texts[-1].startswith("Today's budget of 9,000 tokens is used up")
+            assert work.adapter.texts[-1].startswith("Today's budget of 7,500 tokens is used up")
 
 
 @hurried

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from tests.at_work import AtWork, at_work
@@ -162,3 +163,28 @@ async def test_a_chosen_agent_answers_in_this_conversation() -> None:
         assert "Did you mean `/agent poet`?" in meant
         assert (chosen, answered) == ("`poet` answers in this conversation from now on.", "verse")
         assert main.turns == []
+
+
+class LocatingElsewhere(Locating):
+    def source_of(self, chat: str, thread: str | None) -> SessionSource:
+        return replace(super().source_of(chat, thread), platform="elsewhere")
+
+
+async def test_on_another_platform_an_id_mentions_nobody() -> None:
+    """Finding C2: there it is the id of somebody else."""
+    home = HomeChannel(platform="elsewhere", chat_id="lounge")
+    sends = [Send(target=each, text="Ask <@1>.") for each in ("elsewhere", "chatter:ops")]
+    policy, clock = sending(*sends, homes=(home,)), FrozenClock()
+    policy = replace(policy, connected=("chatter", "elsewhere"))
+    other = LocatingElsewhere(platform="elsewhere")
+    async with at_work(
+        policy,
+        MemoryStore(clock),
+        clock,
+        adapter=Locating(platform="chatter"),
+        others={("elsewhere", "main"): other},
+    ) as work:
+        assert ("ops", "Ask <@1>.") in await asked(work)
+        entries = await work.entries(other.source_of("lounge", None))
+
+    assert [entry.text for entry in entries] == ["Ask <@\u20601>."]

@@ -705,8 +705,9 @@ class TestPrivacy:
             await later()
 
             assert CANARIES["phone"] not in repr(agent.turns)
-            assert work.adapter.texts == [f"{text} by {CANARIES['user']}"]
-            assert (await work.texts(self.source()))[-1] == f"{text} by {CANARIES['user']}"
+            read = f"{text} by {self.source().user_name}"
+            assert work.adapter.texts == [read]
+            assert (await work.texts(self.source()))[-1] == read
 
     async def test_where_nothing_need_be_hidden_the_agent_sees_what_is_there(self) -> None:
         agent = ScriptedAgent(answer=echo)

@@ -234,3 +234,20 @@ def test_a_name_that_two_channels_have_leads_to_neither() -> None:
 
 def test_a_text_without_room_for_links_stays_as_it_is() -> None:
     assert linked("#general", NAMES, room=20) == "#general"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("</new:1234567890> starts over, did you know?", "new"),
+        ("<@700000000000000007> </new:1234567890> starts over", "new"),
+        ("<@700000000000000007> /new starts over", "command"),
+    ],
+)
+def test_a_command_that_is_only_mentioned_is_not_carried_out(content: str, kind: str) -> None:
+    """Finding C10."""
+    message = normalised(case("channel"), content=content)
+
+    assert message is not None
+    assert message.kind == kind
+    assert message.text.startswith("/new starts over")

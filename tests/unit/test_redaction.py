@@ -192,8 +192,8 @@ class TestToldIds:
     def test_nobody_is_hidden_before_he_is_told(self) -> None:
         assert redactor().redact(MEMBER) == MEMBER
 
-    @pytest.mark.parametrize("text", [f"1{MEMBER}", f"{MEMBER}1", f"x{MEMBER}", f"{MEMBER}x"])
-    def test_a_part_of_a_longer_token_is_another_token(self, text: str) -> None:
+    @pytest.mark.parametrize("text", [f"1{MEMBER}", f"{MEMBER}1"])
+    def test_a_part_of_a_longer_number_is_another_number(self, text: str) -> None:
         assert told(MEMBER).redact(text) == text
 
     def test_a_short_id_is_hidden_in_mentions_and_targets_only(self) -> None:

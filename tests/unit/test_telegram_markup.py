@@ -15,6 +15,7 @@ from turngate.adapters.telegram.markup import (
     plain,
     units,
 )
+from turngate.adapters.telegram.rich_markup import rich_of
 
 
 def shown(markdown: str) -> tuple[str, list[tuple[str, str]]]:
@@ -126,6 +127,12 @@ def test_no_word_gets_lost(words: list[str], mark: str) -> None:
     assert all(word in marked(text).text for word in words)
 
 
+@pytest.mark.parametrize("written", ["<\\@7>", "&lt;@7&gt;", "<@**7**>", "&#60;@7>"])
+def test_what_only_looks_like_a_mention_after_conversion_mentions_nobody(written: str) -> None:
+    """Finding C2: only the gateway writes mentions, in one form."""
+    assert not [each for each in marked(f"hey {written}").entities if each["type"] == "text_link"]
+
+
 GROWING = {
     "list marks": lambda n: "* " * n + "x",
     "dashes": lambda n: "- " * n + "x",
@@ -195,3 +202,10 @@ def test_there_are_no_more_entities_than_telegram_regards_and_no_address_is_lost
         address in linked or f"({address})" in result.text
         for address in (f"https://a.example/{line}" for line in range(99))
     )
+
+
+@pytest.mark.parametrize("address", ["tg://user?id=7", "TG://user?id=7", "tg&#58;//user?id=7"])
+def test_no_link_of_a_rich_message_mentions_a_person(address: str) -> None:
+    """Finding C2: Telegram reads the Markdown of rich messages itself."""
+    assert rich_of(f"# Hello\n\n[Eve]({address})") is None
+    assert rich_of("# Hello\n\n[Eve](https://a.example)") is not None

@@ -8,7 +8,7 @@ context and the history as well. Reads files, so it is called in a thread.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from turngate.gateway.agents.blocks import (
     read_start,
 )
 from turngate.gateway.agents.dialogue import Utterance, dialogue
-from turngate.gateway.agents.plain_text import spoken, stand_in
+from turngate.gateway.agents.plain_text import Marks, stand_in
 from turngate.gateway.domain.agent_events import Turn
 from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.text import cut
@@ -84,12 +84,11 @@ class Told:
 
 def blocks(turn: Turn, told: Told, takes: Takes) -> list[Block]:
     """Build the prompt of one turn, never empty."""
-    files = _Files(takes)
+    files = _Files(takes, turn.redact)
+    marks = Marks.of(turn)
     before = _preface(turn, told)
     preface: list[Block] = [text_block(before)] if before else []
-    return preface + [
-        block for message in turn.messages for block in _heard(message, files, shared=turn.shared)
-    ]
+    return preface + [block for message in turn.messages for block in _heard(message, files, marks)]
 
 
 def _preface(turn: Turn, told: Told) -> str:
@@ -117,10 +116,10 @@ def _line(utterance: Utterance) -> str:
     return f"{'They' if utterance.by_person else 'You'}: {' '.join((*words, *used))}"
 
 
-def _heard(message: InboundMessage, files: _Files, *, shared: bool) -> Iterator[Block]:
+def _heard(message: InboundMessage, files: _Files, marks: Marks) -> Iterator[Block]:
     # In a shared chat also for a file without text: the mark before it names the sender.
-    if message.text.strip() or not message.attachments or shared:
-        yield text_block(spoken(message, shared=shared))
+    if message.text.strip() or not message.attachments or marks.shared:
+        yield text_block(files.redact(marks.spoken(message)))
     for attachment in message.attachments:
         yield files.block(attachment)
 
@@ -128,19 +127,20 @@ def _heard(message: InboundMessage, files: _Files, *, shared: bool) -> Iterator[
 class _Files:
     """The files of one turn, within a common size limit for those sent inline."""
 
-    def __init__(self, takes: Takes) -> None:
+    def __init__(self, takes: Takes, redact: Callable[[str], str]) -> None:
         self._takes = takes
+        self.redact = redact
         self._left = LARGEST_IN_ALL
 
     def block(self, file: Attachment) -> Block:
         """Return a file inline if the agent accepts that, else a link; text if it is unreadable."""
         if file.path is None:
-            return text_block(stand_in(file, "it is not here"))
+            return text_block(self.redact(stand_in(file, "it is not here")))
 
         try:
             content, size = read_start(file.path, min(LARGEST_PICTURE, self._left))
         except OSError:
-            return text_block(stand_in(file, "it is no longer here"))
+            return text_block(self.redact(stand_in(file, "it is no longer here")))
 
         # Shorter than the file: it exceeds the limit.
         inline = self._inline(file, file.path, content) if len(content) == size else None
@@ -164,7 +164,9 @@ class _Files:
             return None
 
         return resource_block(
-            embedded_text_resource(_uri(path), text, mime_type=file.mime or "text/plain")
+            embedded_text_resource(
+                _uri(path), self.redact(text), mime_type=file.mime or "text/plain"
+            )
         )
 
 

@@ -85,6 +85,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ROLES = {role.value: role for role in Role}
+# Fields in the body of an entry that is text alone otherwise.
+_BESIDE_TEXT = frozenset({"sender_name", "forwarded"})
 _ORIGINS = {origin.value: origin for origin in Origin}
 
 
@@ -262,9 +264,10 @@ def entry_from_row(row: Fetched) -> Entry:
 def entry_of(seq: int, values: Sequence[Any]) -> Entry:
     """Return the entry of ENTRY_COLUMNS, just read or just written."""
     _, role, origin, at, text, sender, message_id, tokens, latency_ms, body = values
-    # Most entries have no body: built directly, because decoding the history costs more than all
+    record = json.loads(body) if body is not None else {}
+    # Most entries are text alone: built directly, because decoding the history costs more than all
     # the writing of a turn.
-    if body is None:
+    if record.keys() <= _BESIDE_TEXT:
         return Entry(
             seq=seq,
             id=entry_id(seq),
@@ -276,9 +279,9 @@ def entry_of(seq: int, values: Sequence[Any]) -> Entry:
             message_id=message_id,
             tokens=tokens,
             latency_ms=latency_ms,
+            **record,
         )
 
-    record = json.loads(body)
     record.update(
         role=role,
         origin=origin,
@@ -456,6 +459,10 @@ def _content_to_row(entry: Entry, keep_id: EntryId | None) -> tuple[str | None, 
         more["reasoning"] = to_dict(entry.reasoning)
     if entry.sets_aside:
         more["sets_aside"] = [*entry.sets_aside]
+    if entry.sender_name is not None:
+        more["sender_name"] = entry.sender_name
+    if entry.forwarded:
+        more["forwarded"] = True
 
     return words, scrub(_write(more)) if more else None
 
