@@ -125,6 +125,7 @@ def build_pipeline(
     pipeline = Pipeline(
         policy=policy,
         store=store,
+        accounts=accounts,
         admission=Admission(
             policy=policy,
             store=store,
@@ -349,6 +350,7 @@ def _control_requests(gateway: Gateway, local: Screens) -> dict[str, Verb]:
             pipeline.resume,
             pipeline.delivery.enqueue,
             pipeline.lanes.let_go,
+            pipeline.read_again,
         ),
         **chat_requests(local, _chat_commands()),
         "web.link": gateway.link,

@@ -30,6 +30,14 @@ from turngate.gateway.domain.session import (
 from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.domain.usage import Payer, Spent
 
+LONGEST_RAW = 64 * 1024
+"""Bytes of the raw form of an event that could not be converted. What is longer is cut."""
+
+MOST_UNREADABLE = 1000
+"""How many such events are kept. The oldest make room."""
+
+UNREADABLE_KEPT = timedelta(days=7)
+
 LONGEST_PUT_OFF = timedelta(hours=1)
 """Nobody waits longer than this for another try to tell an agent of an ending."""
 

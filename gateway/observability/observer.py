@@ -122,6 +122,19 @@ class Observer:
         if accepted is not None:
             self.received(source, Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED)
 
+    def unreadable(self, source: SessionSource, accepted: Accepted) -> None:
+        """An event could not be converted and was set aside."""
+        outcome = Action.DUPLICATE if accepted.duplicate else Action.UNREADABLE
+        self.received(source, outcome)
+        if not accepted.duplicate:
+            self._log.warning(
+                "an event could not be read and was set aside; see `turngate queue list`",
+                action=outcome,
+                platform=source.platform,
+                account=source.account,
+                inbox=accepted.id,
+            )
+
     def turned_away(self, source: SessionSource, reason: str) -> None:
         """A message was refused, with the reason as a short word."""
         self.metrics.refusals.labels(source.platform, reason).inc()

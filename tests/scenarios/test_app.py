@@ -163,7 +163,9 @@ async def test_a_door_that_is_open_to_everybody_is_told_of_at_every_start(tmp_pa
             async with gateway(config, doors=doors):
                 pass
         warnings = [line["event"] for line in lines if line["log_level"] == "warning"]
-        assert [words.startswith("DANGER: anyone who finds the bot") for words in warnings] == [True] * doors
+        assert [words.startswith("DANGER: anyone who finds the bot") for words in warnings] == [
+            True
+        ] * doors
 
 
 async def test_with_the_doors_shut_there_is_no_link(config: Config) -> None:

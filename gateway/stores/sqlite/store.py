@@ -120,6 +120,7 @@ from turngate.gateway.stores.sqlite.transcripts import Transcripts
 from turngate.gateway.stores.sqlite.turn_transactions import TurnTransactions
 from turngate.gateway.stores.sqlite.writer import Committed, Writer
 from turngate.gateway.stores.texts import scrub
+from turngate.gateway.stores.unreadable import make_sure_it_can_be_read, with_raw_only
 
 LIVE_ENTRIES = 2000
 
@@ -247,6 +248,7 @@ class SqliteStore:
     async def accept(
         self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None
     ) -> Accepted:
+        make_sure_it_can_be_read(message)
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
@@ -265,6 +267,35 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> Accepted:
             self._accounts.note_message(db, _account_of(message), now)
             return inbox_table.reject(db, message, key, reason, now)
+
+        return await self._writer.run(write)
+
+    async def set_aside(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+        now = self._clock.now()
+        kept = with_raw_only(message)
+
+        def write(db: sqlite3.Connection) -> Accepted:
+            self._accounts.note_message(db, _account_of(message), now)
+            return inbox_table.set_aside(db, kept, key, reason, now)
+
+        return await self._writer.run(write)
+
+    async def accept_again(
+        self,
+        inbox: InboxId,
+        message: InboundMessage,
+        key: SessionKey,
+        *,
+        choosing: Choice | None = None,
+    ) -> Accepted:
+        make_sure_it_can_be_read(message)
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> Accepted:
+            accepted = inbox_table.accept_again(db, inbox, message, key, now)
+            if choosing is not None:
+                question_table.choose(db, choosing, accepted.id)
+            return accepted
 
         return await self._writer.run(write)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from turngate.gateway.domain.session import EndReason, Session
-from turngate.gateway.domain.store_values import Pruned
+from turngate.gateway.domain.store_values import UNREADABLE_KEPT, Pruned
 from turngate.gateway.rules.retention import (
     is_disused,
     is_empty,
@@ -180,9 +180,11 @@ async def clean_up(
             writer, partial(forget_work, table=table, born=born, before=forget_before), 0
         )
 
+    unreadable_before = broom.now - UNREADABLE_KEPT
+    unreadable = await writer.run(lambda db: inbox_table.forget_unreadable(db, unreadable_before))
     codes = await writer.run(lambda db: people_table.forget(db, forget_before))
     questions = await writer.run(lambda db: question_table.forget(db, forget_before))
-    total += Pruned(forgotten=codes + questions)
+    total += Pruned(forgotten=unreadable + codes + questions)
     # After the inbox: a dedupe id is kept as long as its message is.
     total += await _in_steps(writer, partial(forget_seen, before=forget_before), "")
     return total + await _in_steps(writer, partial(remove_traces, index=index), 0)
