@@ -216,7 +216,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How much work is in progress, since when, and how much was given up."""
+    """
+    How much work is in progress, since when, and how much was given up. `damaged_rows` are set
+    aside.
+    """
 
     inbox_waiting: int = 0
     inbox_dead: int = 0
@@ -224,6 +227,7 @@ class Depth:
     outbox_dead: int = 0
     inbox_oldest: datetime | None = None
     outbox_oldest: datetime | None = None
+    damaged_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

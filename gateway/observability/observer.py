@@ -14,6 +14,7 @@ import structlog
 from turngate.gateway.domain.errors import (
     AgentError,
     Refused,
+    RowDamaged,
     TurngateError,
 )
 from turngate.gateway.domain.ids import SessionId, TurnId
@@ -360,6 +361,15 @@ class Observer:
         """
         self._store_fails = True
         self._log.error("the store failed", action=Action.STORE, reason=reason_of(error))
+
+    def row_damaged(self, found: RowDamaged) -> None:
+        """A row is not what was written and was set aside. Called on the store's writer thread."""
+        self.metrics.damaged_rows.inc()
+        self._log.error(
+            "a row is damaged and was set aside; see `turngate repair`",
+            action=Action.STORE,
+            reason=reason_of(found),
+        )
 
     def store_works(self) -> None:
         """The store takes writes; logged if it did not before."""

@@ -209,7 +209,12 @@ def words_before(policy: Policy, session: Session) -> list[str]:
     """
     words = []
     reset = session.notice
-    if reset is not None and reset.is_way_back:
+    if reset is not None and reset.reason is EndReason.DAMAGED:
+        words.append(
+            "The conversation before this one was damaged on disk and is set aside, so this is a "
+            "new one. Whoever runs me can try to repair it."
+        )
+    elif reset is not None and reset.is_way_back:
         words.append(
             f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings "
             "it back."

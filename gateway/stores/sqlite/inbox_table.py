@@ -9,7 +9,6 @@ from datetime import datetime
 
 from turngate.gateway.domain.errors import (
     AlreadySettled,
-    StoreDamaged,
     UnknownWork,
 )
 from turngate.gateway.domain.ids import (
@@ -22,6 +21,7 @@ from turngate.gateway.domain.store_values import MOST_UNREADABLE, Accepted, Inbo
 from turngate.gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
     checksum,
+    damaged,
     inbox_from_row,
     message_json,
     micros,
@@ -172,7 +172,7 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
             raise AlreadySettled(f"inbound message {n} is {state}")
         # After the state: a settled row has no valid checksum.
         if checksum(written[:2]) != written[2]:
-            raise StoreDamaged(f"inbox row {n} is not what was written")
+            raise damaged("inbox", n)
 
         turns.add(turn)
 
