@@ -403,7 +403,7 @@ class Pipeline:
         message: InboundMessage,
     ) -> Outcome:
         """Turn the result into entries and parts, with its usage and the size of the session."""
-        notices = outcomes.words_before(self.policy, turn.session)
+        notices = outcomes.words_before(self.policy, turn.session, turn.begun.history)
         notices += not_fetched(turn.begun.user_entries, turn.batch)
         outcome = outcomes.outcome(result, message, notices, self.clock.now())
 

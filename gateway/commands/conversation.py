@@ -14,6 +14,9 @@ from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.domain.text import clean_label
 
+# As people copy names from a list or a help text.
+_CLOSED_BY = {"[": "]", "(": ")", "<": ">", '"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
+_CLOSED_BY |= {"„": "“", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "【": "】"}
 _MOST_LISTED = 20
 _MOST_SEARCHED = 200
 
@@ -30,13 +33,20 @@ async def _new(request: Request) -> CommandAnswer:
 
 async def _resume(request: Request) -> CommandAnswer:
     earlier = await _earlier(request)
-    if not earlier:
+    argument = _bare(request.argument)
+    if not argument and not earlier:
         return CommandAnswer(
             text=f"{_stopped(request)}There is no earlier conversation here.",
             session=request.session.id,
         )
 
-    found = _wanted(request.argument, earlier)
+    found = _wanted(argument, earlier)
+    if not found and _wanted(argument, [request.session]) and not argument.isdecimal():
+        return CommandAnswer(
+            text=f"{_stopped(request)}You are in {_name(request.session)} already.",
+            session=request.session.id,
+        )
+
     if len(found) != 1:
         problem = "Several fit that" if found else "There is no such conversation here"
         return CommandAnswer(
@@ -84,6 +94,14 @@ async def _earlier(request: Request) -> list[Session]:
     return [
         session for session in sessions if session.id != request.session.id and session.has_talk
     ]
+
+
+def _bare(argument: str) -> str:
+    """Return a name without the brackets or quotes that surround it."""
+    bare = argument.strip()
+    while len(bare) > 1 and _CLOSED_BY.get(bare[0]) == bare[-1]:
+        bare = bare[1:-1].strip()
+    return bare
 
 
 def _wanted(argument: str, earlier: list[Session]) -> list[Session]:

@@ -202,10 +202,10 @@ def broken(message: InboundMessage, now: datetime) -> Outcome:
     )
 
 
-def words_before(policy: Policy, session: Session) -> list[str]:
+def words_before(policy: Policy, session: Session, history: Sequence[Entry] = ()) -> list[str]:
     """
     Return the notices before the answer: why the session is new, and why another agent answers than
-    was chosen.
+    was chosen. The latter not if the recent history has it.
     """
     words = []
     reset = session.notice
@@ -221,9 +221,9 @@ def words_before(policy: Policy, session: Session) -> list[str]:
         )
 
     if (missing := policy.missing_agent(session)) is not None:
-        words.append(
-            f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers."
-        )
+        told = f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers."
+        if not any(entry.origin is Origin.COMMAND and entry.text == told for entry in history):
+            words.append(told)
 
     return words
 

@@ -652,6 +652,18 @@ class TestSearchIndex:
                 lags.append(rows[0][0])
         assert max(lags) <= 2048
 
+    async def test_what_an_older_version_indexed_is_indexed_again(self, path: Path) -> None:
+        """Finding C15: it split words in another way."""
+        async with opened(path) as store:
+            await exchange(store, "一下OpenAI的")
+            await indexed(store)
+        tamper(path, "CREATE VIRTUAL TABLE entry_index USING fts5(words, content='')")
+
+        async with opened(path) as store:
+            await indexed(store)
+            assert len(await store.search("openai")) == 1
+        assert asked(path, "SELECT name FROM sqlite_schema WHERE name = 'entry_index'") == []
+
     async def test_a_search_finds_what_is_indexed_and_what_is_not_yet(self, path: Path) -> None:
         async with opened(path) as store:
             await exchange(store, "needle one")
@@ -681,7 +693,7 @@ class TestSearchIndex:
             assert await store.search("delta") == []
             assert (
                 await store._reader.rows(
-                    "SELECT rowid FROM entry_index WHERE entry_index MATCH 'delta'"
+                    "SELECT rowid FROM entry_words WHERE entry_words MATCH 'delta'"
                 )
                 == []
             )
@@ -701,7 +713,7 @@ class TestSearchIndex:
             )
             assert [hit.entry.text for hit in await store.search("needle")] == ["plain needle"]
             assert len(await store.search("pin")) == 1
-        assert asked(path, "SELECT name FROM sqlite_schema WHERE name = 'entry_index'") == []
+        assert asked(path, "SELECT name FROM sqlite_schema WHERE name = 'entry_words'") == []
 
     async def test_a_store_that_gains_fts5_indexes_what_it_has(
         self, path: Path, monkeypatch: pytest.MonkeyPatch

@@ -103,7 +103,7 @@ async def test_a_dropped_event_leaves_nothing_of_its_raw_form(store: Store) -> N
     "wrong",
     [
         {"text": 5},
-        {"id": 5},
+        {"id": ["5"]},
         {"addressed_to_bot": "yes"},
         {"attachments": ({"type": "image"},)},
         {"source": replace(dm(), user_name={"first": "Ann"})},  # type: ignore[arg-type]
@@ -122,10 +122,10 @@ async def test_a_value_of_the_wrong_type_is_refused_and_not_stored(
 
 async def test_a_refused_message_with_a_wrong_value_can_be_traced(store: Store) -> None:
     """Finding R6."""
-    wrong = replace(message(), id=5)  # type: ignore[arg-type]
+    wrong = replace(message(), id=5.5)  # type: ignore[arg-type]
     accepted = await store.reject(wrong, key_of(), "this user is not allowed")
 
-    assert (await store.trace(accepted.id)).item.message.id == "5"
+    assert (await store.trace(accepted.id)).item.message.id == "5.5"
 
 
 async def test_without_a_daemon_a_retry_says_what_it_needs(

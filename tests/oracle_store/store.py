@@ -248,6 +248,11 @@ class MemoryStore:
         with self._lock:
             return self._questions.open()
 
+    async def close_question(self, question: PartId, *parts: Part) -> tuple[Part, ...]:
+        with self._lock:
+            told = parts if self._questions.close(question) else ()
+            return self._work.put_out(None, None, told, self._clock.now())
+
     async def answered(self, inbox: InboxId) -> Asked | None:
         with self._lock:
             return self._questions.answered_by(inbox)

@@ -149,7 +149,7 @@ async def test_an_account_that_cannot_read_again_says_so() -> None:
             await work.pipeline.read_again(item)
 
 
-@pytest.mark.parametrize("wrong", [{"text": 5}, {"id": 5}, {"addressed_to_bot": "yes"}])
+@pytest.mark.parametrize("wrong", [{"text": 5}, {"id": ["5"]}, {"addressed_to_bot": "yes"}])
 async def test_a_message_with_a_value_of_the_wrong_type_is_set_aside(
     wrong: dict[str, object],
 ) -> None:

@@ -196,6 +196,13 @@ class Store(People, Protocol):
     async def questions(self) -> list[Asked]:
         """Return the open questions, oldest first, including expired ones until they are pruned."""
 
+    async def close_question(self, question: PartId, *parts: Part) -> tuple[Part, ...]:
+        """
+        Close a question that nothing waits for any more, and send what is said about it.
+
+        If it is no longer open, nothing is sent.
+        """
+
     async def answered(self, inbox: InboxId) -> Asked | None:
         """Return the question that this message answered."""
 

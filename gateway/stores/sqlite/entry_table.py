@@ -265,13 +265,6 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
         (n, max(target, 1) - 1),
     ).fetchone()[0]
     found = db.execute(f"{people} AND seq >= ? ORDER BY seq LIMIT 1", (n, cut)).fetchone()
-    found = (
-        found
-        or db.execute(
-            f"{people} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT 1",
-            (n, session.archived_through, cut),
-        ).fetchone()
-    )
     if found is None:
         return _first_without_a_caller(db, n, cut)
 
@@ -288,7 +281,7 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
 
 
 def _first_without_a_caller(db: sqlite3.Connection, n: int, cut: int) -> int:
-    """Return the start if no user ever wrote: not a tool result, whose call would be missing."""
+    """Return the start if no user wrote since: not a tool result, whose call would be missing."""
     row = db.execute(
         "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq "
         "LIMIT 1",

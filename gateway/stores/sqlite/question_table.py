@@ -74,6 +74,14 @@ def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
     db.execute(f"UPDATE questions SET state = 'closed' WHERE {waits}", values)
 
 
+def close(db: sqlite3.Connection, question: PartId) -> bool:
+    """Close one question; False if it is not open."""
+    changed = db.execute(
+        "UPDATE questions SET state = 'closed' WHERE part = ? AND state = 'open'", (question,)
+    )
+    return changed.rowcount > 0
+
+
 def forget(db: sqlite3.Connection, before: datetime) -> int:
     """Delete questions that expired before then; return how many."""
     return db.execute("DELETE FROM questions WHERE expires_at < ?", (micros(before),)).rowcount

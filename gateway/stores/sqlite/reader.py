@@ -380,7 +380,7 @@ class Reader:
             return hits
 
         rows = await self.rows(
-            f"{_HITS} AND seq IN (SELECT rowid FROM entry_index WHERE entry_index MATCH ? AND "
+            f"{_HITS} AND seq IN (SELECT rowid FROM entry_words WHERE entry_words MATCH ? AND "
             "rowid <= ?)"
             " ORDER BY seq DESC LIMIT ?",
             expression,

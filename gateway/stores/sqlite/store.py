@@ -420,6 +420,15 @@ class SqliteStore:
         )
         return [*self._reader.usable(question_table.asked_from_row, rows)]
 
+    async def close_question(self, question: PartId, *parts: Part) -> tuple[Part, ...]:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> tuple[Part, ...]:
+            told = parts if question_table.close(db, question) else ()
+            return outbox_table.put_out(db, None, None, None, told, now)
+
+        return await self._run(write)
+
     async def answered(self, inbox: InboxId) -> Asked | None:
         rows = await self._reader.rows(
             f"SELECT {question_table.COLUMNS} FROM questions WHERE answered_by = ?", inbox
