@@ -16,7 +16,7 @@ from functools import partial
 from turngate.gateway.commands.dispatch import CommandDispatch, StoredCommand
 from turngate.gateway.commands.registry import Call, Retry
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import MalformedRecord, Refused, StoreError
+from turngate.gateway.domain.errors import MalformedRecord, Refused, StoreError, TurngateError
 from turngate.gateway.domain.ids import LARGEST_NUMBER, InboxId, SessionKey
 from turngate.gateway.domain.messages import InboundMessage, InboxState, MessageKind
 from turngate.gateway.domain.outbox import Part
@@ -132,6 +132,11 @@ class Pipeline:
             message = await reader.read_again(item.message.raw or "")
         except ValueError as exc:
             raise Refused(f"it still cannot be read: {exc}") from exc
+        except TurngateError:
+            raise
+        except Exception as exc:
+            self.observer.bug(exc)
+            raise Refused(f"it still cannot be read ({type(exc).__name__})") from exc
 
         if message is not None and message.kind is MessageKind.UNREADABLE:
             raise Refused("it still cannot be read")

@@ -118,6 +118,9 @@ def kill_at_random(
                 rig.lose_an_answer()
             _talk(rig, chance, chance.uniform(0.05, 1.2))
             rig.kill()
+            # Half of them look like crashes, after which turns run one at a time and with pauses.
+            if chance.random() < 0.5:
+                rig.tell_as_systemd_does()
         rig.heal()
         rig.start()
         rig.settle()

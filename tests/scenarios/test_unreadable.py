@@ -35,13 +35,13 @@ ACCESS = Access(
 class Upgraded(RecordingAdapter):
     """Reads again what it is told to read."""
 
-    def __init__(self, read: InboundMessage | ValueError | None) -> None:
+    def __init__(self, read: InboundMessage | Exception | None) -> None:
         super().__init__(platform="chatty")
         self.read = read
 
     async def read_again(self, raw: str) -> InboundMessage | None:
         assert raw == '{"new": 1}'
-        if isinstance(self.read, ValueError):
+        if isinstance(self.read, Exception):
             raise self.read
         return self.read
 
@@ -130,8 +130,8 @@ async def test_what_a_retry_finds_is_admitted_like_any_message(
     assert (after.state, after.reason) == (InboxState.REFUSED, reason)
 
 
-@pytest.mark.parametrize("read", [ValueError("no such type"), event()])
-async def test_what_still_cannot_be_read_stays(read: InboundMessage | ValueError) -> None:
+@pytest.mark.parametrize("read", [ValueError("no such type"), KeyError("x"), event()])
+async def test_what_still_cannot_be_read_stays(read: InboundMessage | Exception) -> None:
     async with working(Upgraded(read)) as work:  # type: ignore[attr-defined]
         await work.pipeline.receive(event())
         (item,) = await work.store.inbox(InboxState.DEAD)
