@@ -60,6 +60,18 @@ NEVER_REACHED = {
     DISCORD: ("acking", "acked"),
 }
 
+# Of the table, in this order.
+ROWS = (
+    *ALL_POINTS,
+    *(
+        f"{point}{platform}"
+        for point in (STORM, POISONED)
+        for platform in ("", *(f", {platform}" for platform in NEVER_REACHED))
+    ),
+    "random",
+    "power cut",
+)
+
 Way = Callable[[Path], Outcome]
 Row = dict[str, str | int | float]
 
@@ -145,13 +157,7 @@ def rows(outcomes: Iterable[Outcome]) -> list[Row]:
 
 def in_order(found: Iterable[Row]) -> list[Row]:
     """As a message meets them, then what happens to all of them."""
-    storms_and_poison = [
-        f"{point}{platform}"
-        for point in (STORM, POISONED)
-        for platform in ("", *(f", {platform}" for platform in NEVER_REACHED))
-    ]
-    order = [*ALL_POINTS, *storms_and_poison, "random", "power cut"]
-    return sorted(found, key=lambda row: order.index(str(row["point"])))
+    return sorted(found, key=lambda row: ROWS.index(str(row["point"])))
 
 
 def _row(point: str, outcomes: list[Outcome]) -> Row:
