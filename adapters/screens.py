@@ -27,7 +27,7 @@ from turngate.gateway.domain.live_view import (
     Settled,
     Shown,
 )
-from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.messages import InboundMessage, MessageKind, SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import Limits, Receive
 from turngate.gateway.domain.ports.clock import Clock
@@ -93,6 +93,15 @@ class Screens:
         Raises Refused with the reason, StoreError if it could not be stored, Unreachable while the
         adapter does not run.
         """
+        await self._store(conversation, message_id, text, MessageKind.NEW)
+
+    async def press(self, conversation: str, message_id: str, nonce: str) -> None:
+        """Store the press of a button. Same errors as `say`."""
+        await self._store(conversation, message_id, nonce, MessageKind.BUTTON)
+
+    async def _store(
+        self, conversation: str, message_id: str, text: str, kind: MessageKind
+    ) -> None:
         if self._receive is None:
             raise Unreachable("the gateway is stopping; say it again when it is back")
 
@@ -102,6 +111,7 @@ class Screens:
             source=self._source(conversation),
             text=text,
             sent_at=self._clock.now(),
+            kind=kind,
             addressed_to_bot=True,
         )
         await self._receive(message)
@@ -160,6 +170,14 @@ class Screens:
 
     def _sent(self, part: Part) -> Sent:
         return Sent(message_id=str(part.id), at=self._clock.now())
+
+
+class BrowserScreens(Screens):
+    """The adapter of the web chat, where a question has buttons."""
+
+    async def ask(self, part: Part) -> Sent:
+        """Show a question. Screens that open later get it from the open questions."""
+        return await self.send(part)
 
 
 def _known_of(before: Tool | None, now: Tool) -> Tool:

@@ -7,6 +7,7 @@ import sys
 
 import typer
 
+from turngate.gateway import __version__
 from turngate.gateway.cli import app
 from turngate.gateway.cli.exits import Exit, exit_of
 from turngate.gateway.cli.printable import printable
@@ -26,7 +27,7 @@ def main() -> None:
     # printed.
     except Exception as exc:  # noqa: BLE001 - a bug in a command, whatever it is
         bug = (
-            f"turngate failed ({type(exc).__name__} at {code_location(exc)}); please "
+            f"turngate {__version__} failed ({type(exc).__name__} at {code_location(exc)}); please "
             "report this as a bug"
         )
         typer.echo(bug, err=True)

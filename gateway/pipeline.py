@@ -153,7 +153,7 @@ class Pipeline:
         ticket = self._lane(key, interpreted.call)
 
         storing = asyncio.ensure_future(self._accept(key, message, interpreted, instead_of))
-        storing.add_done_callback(lambda _: self._enqueue(storing, ticket, interpreted))
+        storing.add_done_callback(lambda _: self._enqueue(key, storing, ticket, interpreted))
 
         # The adapter may be cancelled during the write. A message that reaches the disk is answered
         # all the same.
@@ -202,7 +202,11 @@ class Pipeline:
         return accepted
 
     def _enqueue(
-        self, storing: asyncio.Future[Accepted | None], ticket: Ticket, interpreted: Interpreted
+        self,
+        key: SessionKey,
+        storing: asyncio.Future[Accepted | None],
+        ticket: Ticket,
+        interpreted: Interpreted,
     ) -> None:
         """Called when the write is done: enqueue the message, or free its place in the lane."""
         failed = storing.cancelled() or storing.exception() is not None
@@ -216,6 +220,8 @@ class Pipeline:
 
         is_command = interpreted.call is not None
         ticket.take(QueuedMessage(id=accepted.id, message=interpreted.message, alone=is_command))
+        if not is_command and self.lanes.queues_messages:
+            self.questions.hint(interpreted.message, key)
 
     async def recover(self, *, crashes: int = 0) -> None:
         """

@@ -88,6 +88,10 @@ class ScriptedPipeline:
         """What has not had its turn."""
         return tuple(self._waiting.get(key, ()))
 
+    def questions(self, key: SessionKey) -> Sequence[Part]:
+        """It asks nothing."""
+        return ()
+
     async def receive(self, message: InboundMessage) -> None:
         """Stored when it returns; answered later."""
         if self.refuse is not None:
@@ -244,6 +248,7 @@ def needs_of(door: Door) -> WebDependencies:
         screens=door.screens,
         key_of=build_session_key,
         waiting=door.pipeline.waiting,
+        questions=door.pipeline.questions,
         commands=COMMANDS,
         readiness=readiness,
         metrics=_metrics,

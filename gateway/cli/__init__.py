@@ -2,8 +2,11 @@
 CLI commands, one file per family: parse, call, print. A command imports what it needs when it runs.
 """
 
+from typing import Annotated
+
 import typer
 
+from turngate.gateway import __version__
 from turngate.gateway.cli import (
     backup,
     chat,
@@ -20,10 +23,10 @@ from turngate.gateway.cli import (
     usage,
     web,
 )
+from turngate.gateway.cli import help as help_command
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     # A plain traceback shows no variables, which may contain secrets.
     pretty_exceptions_enable=False,
     help="A messaging gateway daemon: people write to a bot, any AI agent answers, no message is "
@@ -31,11 +34,25 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"turngate {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def turngate() -> None:
-    """Root callback: without it, typer would make a single command the program itself."""
+def turngate(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Hold the options that come before a command."""
 
 
+app.command("help")(help_command.show_help)
 app.command()(run.run)
 app.command()(chat.chat)
 app.command()(status.status)

@@ -80,6 +80,11 @@ class AnswerView:
         self._flush()
         self._print(Text(text, style=style), apart=False)
 
+    def ask(self, text: str) -> None:
+        """Print a question below the answer so far, which goes on afterwards."""
+        self._flush()
+        self._print(_markdown(printable(text)))
+
     def arrived(self, text: str) -> None:
         """
         Show the stored answer: usually all or most of it was streamed already.

@@ -83,6 +83,9 @@ def _exchange(line: ChatConnection, text: str) -> None:
                 raise Refused(reason)
             case Began(turn=turn, messages=messages) if message in messages:
                 turns.add(turn)
+            case Arrived(part=part) if part.buttons and _answers(part, message, turns):
+                _stop(line)
+                raise Refused(_cannot_answer(part))
             case Arrived(part=part) if _answers(part, message, turns):
                 _write(part.text)
             case Settled(messages=messages) if message in messages:
@@ -91,6 +94,25 @@ def _exchange(line: ChatConnection, text: str) -> None:
                 raise Unreachable(
                     "this terminal read too slowly; `turngate sessions show` has the answer"
                 )
+
+
+def _stop(line: ChatConnection) -> None:
+    """Stop the turn, which would wait for an answer, and return when it is over."""
+    stop = line.say("/stop")
+    while True:
+        match line.next():
+            case NotStored(id=refused) if refused == stop:
+                return
+            case Settled(messages=messages) if stop in messages:
+                return
+
+
+def _cannot_answer(part: Part) -> str:
+    question = printable(part.text.partition("\n\n")[0])
+    return (
+        f"the agent asks a question, and nobody can answer it in a pipe: “{question}” The turn "
+        "was stopped; `turngate chat` in a terminal lets you answer"
+    )
 
 
 def _answers(part: Part, message: str, turns: Collection[TurnId]) -> bool:

@@ -1,4 +1,8 @@
-"""`turngate chat` on a terminal: a prompt, the streamed answer, the prompt again."""
+"""
+`turngate chat` on a terminal: a prompt, the streamed answer, the prompt again.
+
+A question of the agent gets a prompt of its own in the middle of the answer.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
@@ -16,7 +21,7 @@ from rich.text import Text
 from turngate.gateway.cli.answer_view import AnswerView
 from turngate.gateway.cli.chat_connection import ChatConnection
 from turngate.gateway.cli.line_editor import LineEditor
-from turngate.gateway.cli.printable import printable_line
+from turngate.gateway.cli.printable import printable, printable_line
 from turngate.gateway.daemon.control.chat_events import ChatEvent, NotStored
 from turngate.gateway.daemon.state_dir import StateDir
 from turngate.gateway.domain.agent_events import Tool
@@ -31,6 +36,8 @@ from turngate.gateway.domain.live_view import (
 from turngate.gateway.domain.transcript import Text as Words
 
 _POLL_SECONDS = 0.05
+# What was typed at a question is an answer, or it is not; this long after it the question is open.
+_SECONDS_TO_ANSWER = 1.0
 _STOP = "/stop"
 
 
@@ -49,7 +56,7 @@ def run_chat(line: ChatConnection, folder: Path) -> None:
             except (EOFError, KeyboardInterrupt):
                 console.print()
                 return
-            if message and not _answer(line, console, message):
+            if message and not _answer(line, console, editor, message):
                 return
             console.print()
 
@@ -68,23 +75,52 @@ def _show_unseen(line: ChatConnection, console: Console) -> None:
     view.finish()
 
 
-def _answer(line: ChatConnection, console: Console, message: str) -> bool:
+@dataclass(slots=True)
+class _Exchange:
+    """What is sent and not settled yet, and the questions that are open."""
+
+    waiting: set[str]
+    asked: dict[str, str] = field(default_factory=dict)
+    is_prompt_due: bool = False
+
+    def take(self, view: AnswerView, event: ChatEvent) -> None:
+        """Show an event and note what it changes."""
+        match event:
+            case Arrived(part=part) if part.buttons:
+                self.asked[str(part.id)] = part.text
+                self.is_prompt_due = True
+                view.ask(part.text)
+            case Arrived(part=part) if part.edits in self.asked:
+                # It repeats the question with the answer, which was just typed here.
+                del self.asked[part.edits]
+            case Arrived(part=part) if self.asked and part.turn is None:
+                view.note(printable(part.text), style="dim")
+            case _:
+                _show(view, event)
+
+        # In place: the signal handler adds to the same set.
+        self.waiting -= _settled(event)
+
+    def timeout(self, view: AnswerView) -> float | None:
+        """Poll only while text is not drawn or a question is open; else block until an event."""
+        if view.is_behind:
+            return _POLL_SECONDS
+        return _SECONDS_TO_ANSWER if self.asked else None
+
+
+def _answer(line: ChatConnection, console: Console, editor: LineEditor, message: str) -> bool:
     """Send a message and show events until all are settled. False if the user left earlier."""
-    waiting = {line.say(message)}
+    exchange = _Exchange({line.say(message)})
     view = AnswerView(console)
     view.wait()
 
     try:
-        with _without_echo(), _stopping_on_interrupt(line, waiting):
-            while waiting:
-                # Poll only while text is not drawn yet; otherwise block until something happens.
-                event = line.next(timeout=_POLL_SECONDS if view.is_behind else None)
-                if event is not None:
-                    _show(view, event)
-                    # In place: the signal handler adds to the same set.
-                    waiting -= _settled(event)
-                view.keep_up()
-    except KeyboardInterrupt:
+        while exchange.waiting:
+            with _without_echo(), _stopping_on_interrupt(line, exchange.waiting):
+                _follow(line, exchange, view)
+            if exchange.waiting:
+                _answer_question(line, exchange, editor)
+    except (EOFError, KeyboardInterrupt):
         view.finish()
         console.print(Text("Left early; the answer will be in the transcript.", style="dim"))
         return False
@@ -92,6 +128,30 @@ def _answer(line: ChatConnection, console: Console, message: str) -> bool:
         view.finish()
 
     return True
+
+
+def _follow(line: ChatConnection, exchange: _Exchange, view: AnswerView) -> None:
+    """Show events until everything is settled or a question has to be answered."""
+    while exchange.waiting and not exchange.is_prompt_due:
+        event = line.next(timeout=exchange.timeout(view))
+        if event is not None:
+            exchange.take(view, event)
+        elif exchange.asked and not view.is_behind:
+            exchange.is_prompt_due = True
+        view.keep_up()
+
+
+def _answer_question(line: ChatConnection, exchange: _Exchange, editor: LineEditor) -> None:
+    """Read the answer to an open question; Ctrl-C stops the turn instead."""
+    exchange.is_prompt_due = False
+    try:
+        words = editor.read("answer> ")
+    except KeyboardInterrupt:
+        exchange.asked.clear()
+        words = _STOP
+
+    if words:
+        exchange.waiting.add(line.say(words))
 
 
 def _settled(event: ChatEvent) -> set[str]:

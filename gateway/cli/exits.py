@@ -17,6 +17,8 @@ class Exit(IntEnum):
     DONE = 0
     FAILED = 1
     WRONG_USAGE = 2
+    # Of `status` alone, as LSB init scripts have it.
+    NOT_RUNNING = 3
     # systemd does not restart after 73, 77 and 78: see RestartPreventExitStatus= in the units.
     STATE_IN_USE = 73
     STORAGE = 74

@@ -49,5 +49,6 @@ def manifest(
     commands = [
         Command(name=command.name, summary=command.summary, hint=command.argument)
         for command in COMMANDS.commands
+        if command.is_listed
     ]
     typer.echo(json.dumps(made(commands, name=name.strip(), url=url), indent=2, ensure_ascii=False))

@@ -18,9 +18,8 @@ from turngate.gateway.cli.tables import (
 from turngate.gateway.domain.serialization import Json
 
 
-def print_status(status: Json, folder: Path) -> None:
+def print_status(found: dict[str, Json], folder: Path) -> None:
     """Print the state first, then the numbers behind it."""
-    found = status if isinstance(status, dict) else {}
     console = terminal()
 
     for words in (_headline(found, folder), *_store_lines(found)):

@@ -149,7 +149,7 @@ COMMANDS = (
         name="new",
         argument="[title]",
         aliases=("reset",),
-        summary="begins a new conversation here (also `/reset`)",
+        summary="begins a new conversation here (also /reset)",
         run=_new,
         stops_turn=True,
     ),

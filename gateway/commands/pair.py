@@ -64,8 +64,9 @@ def _listing(approved: list[Approved], pending: list[Pending]) -> str:
 COMMANDS = (
     Command(
         name="pair",
+        admins_only=True,
         argument="list | approve CODE | revoke WHO",
-        summary="lets people talk to the bot, or no longer (admins only)",
+        summary="lets people talk to the bot, or no longer",
         run=_pair,
     ),
 )

@@ -84,7 +84,8 @@ class Command:
     One command. None of them waits for a running turn.
 
     `stops_turn`: stop it first. `needs_exclusive`: refuse while one runs, and let none begin until
-    it is done.
+    it is done. `admins_only`: no menu offers it, and /help lists it to admins. `is_listed`: whether
+    it is listed at all.
     """
 
     name: str
@@ -94,6 +95,8 @@ class Command:
     aliases: tuple[str, ...] = ()
     stops_turn: bool = False
     needs_exclusive: bool = False
+    admins_only: bool = False
+    is_listed: bool = True
 
     @property
     def usage(self) -> str:
@@ -113,10 +116,10 @@ class Registry:
     """All commands by name."""
 
     def __init__(self, commands: Iterable[Command]) -> None:
-        help_ = Command(
-            name="help", summary="lists the commands", run=self._help, aliases=("start",)
-        )
-        self.commands = (help_, *commands)
+        # Telegram sends /start when a user opens the chat for the first time.
+        start = Command(name="start", summary="says hello", run=_greet, is_listed=False)
+        help_ = Command(name="help", summary="lists the commands", run=self._help)
+        self.commands = (help_, *commands, start)
         self._by_name = {
             name: command for command in self.commands for name in (command.name, *command.aliases)
         }
@@ -137,7 +140,12 @@ class Registry:
         return Call(command=Command(name="unknown", summary="", run=self._unknown), argument=name)
 
     async def _help(self, request: Request) -> CommandAnswer:
-        lines = [f"- `{command.usage}` {command.summary}" for command in self.commands]
+        # Without code marks: Telegram makes a plain command a link.
+        lines = [
+            f"- {command.usage} – {command.summary}"
+            for command in self.commands
+            if command.is_listed and (request.is_admin or not command.admins_only)
+        ]
         return CommandAnswer(text="\n".join(["Commands:", "", *lines]), session=request.session.id)
 
     async def _unknown(self, request: Request) -> CommandAnswer:
@@ -147,3 +155,8 @@ class Registry:
             text=f"There is no command /{request.argument[:32]}. {meant}",
             session=request.session.id,
         )
+
+
+async def _greet(request: Request) -> CommandAnswer:
+    text = "Hello! Write to me, and I'll answer. /help lists what else you can do here."
+    return CommandAnswer(text=text, session=request.session.id)

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 
-from turngate.adapters.screens import Screens
+from turngate.adapters.screens import BrowserScreens, Screens
 from turngate.config.fields import ListenAddress
 from turngate.config.schema import Config
 from turngate.gateway import __version__
@@ -223,7 +223,7 @@ async def running(
         # Entered after the adapters: all tasks have ended before a connection is closed.
         tasks = await opened.enter_async_context(working())
         local = Screens(LOCAL_PLATFORM, _terminal, clock)
-        browser = Screens(WEB_PLATFORM, SessionSource.browser, clock)
+        browser = BrowserScreens(WEB_PLATFORM, SessionSource.browser, clock)
         own_screens = {(screens.platform, MAIN_ACCOUNT): screens for screens in (local, browser)}
         pipeline = build_pipeline(
             policy=policy,
@@ -404,6 +404,7 @@ def _web_server(gateway: Gateway, screens: Screens, listen: ListenAddress, lock:
         screens=screens,
         key_of=pipeline.policy.key_of,
         waiting=pipeline.lanes.waiting,
+        questions=pipeline.questions.asked_in,
         commands=commands,
         readiness=gateway.health.readiness,
         metrics=gateway.metrics_snapshot.text,

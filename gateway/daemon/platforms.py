@@ -80,13 +80,16 @@ def accounts_called_each_time(config: Config) -> Iterator[AccountName]:
 
 
 def _menu() -> tuple[MenuEntry, ...]:
-    """Return the commands to offer to users, and their aliases, which are only understood."""
+    """
+    Return the commands to offer to users, and those that are only understood: aliases, and what
+    most users may not do.
+    """
     return tuple(
         MenuEntry(
             name=name,
             summary=command.summary,
             argument=command.argument,
-            offered=name == command.name,
+            offered=name == command.name and command.is_listed and not command.admins_only,
         )
         for command in COMMANDS.commands
         for name in (command.name, *command.aliases)

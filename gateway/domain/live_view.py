@@ -105,5 +105,8 @@ class Screens(Protocol):
         gateway is not receiving.
         """
 
+    async def press(self, conversation: str, message_id: str, nonce: str) -> None:
+        """Press the button with this nonce. Same errors as `say`."""
+
     def watch(self, conversation: str) -> AbstractContextManager[Watch]:
         """Open a watch; leaving the block closes it."""

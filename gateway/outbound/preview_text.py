@@ -1,4 +1,4 @@
-"""The text of a preview: at most one message's worth."""
+"""The text of a preview: what fits into one message."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from turngate.gateway.domain.agent_events import (
 )
 from turngate.gateway.domain.ports.adapter import Limits
 from turngate.gateway.domain.transcript import Text
-from turngate.gateway.outbound.rendering import beginning
+from turngate.gateway.outbound.rendering import beginning, last_part
 
 MARK = " …"
 """Behind what is not finished."""
 STILL_WORKING = "Still working on it…"
 """When nothing was said for long, and nothing else shows it."""
+_EARLIER = "…\n\n"
+# An answer that grew by more than this many messages at once is shown from there on.
+_MOST_MESSAGES_BACK = 4
 
 
 class PreviewLabels:
     """
     The agent's text so far, or the tool it uses while there is none, with a mark at the end.
 
-    Only one message's worth is kept: its beginning no longer changes.
+    An answer of several messages is shown from the beginning of the one that grows now. Only that
+    much is kept.
     """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._pieces: list[str] = []
         self._tool = ""
-        self._pauses = self._is_full = self._takes_long = False
-        self._cut = ""
+        self._pauses = self._takes_long = False
+        self._before = ""
 
     @property
     def has_text(self) -> bool:
@@ -39,7 +43,7 @@ class PreviewLabels:
     def hear(self, event: AgentEvent) -> None:
         """Add one event."""
         match event:
-            case Text(text=text) if not self._is_full:
+            case Text(text=text):
                 self._pieces += ["\n\n", text] if self._pauses else [text]
                 self._pauses = False
             case Tool(status=ToolStatus.STARTED, name=name):
@@ -54,18 +58,26 @@ class PreviewLabels:
 
     def so_far(self) -> str:
         """Return the text; empty if there is none yet."""
-        if self._is_full:
-            return self._cut
-
-        text = "".join(self._pieces).strip()
+        text = "".join(self._pieces)
+        if not self._before:
+            text = text.strip()
         if not text and self._tool:
             return self._beginning(f"Using {self._tool}")[0]
         if not text:
             return STILL_WORKING if self._takes_long else ""
 
-        self._cut, shown = self._beginning(text)
-        self._is_full = shown < len(text)
-        return self._cut
+        shown, length = self._beginning(self._before + text)
+        if length < len(self._before + text):
+            text = self._newest_message(text)
+            self._pieces = [text]
+            self._before = _EARLIER
+            shown, _ = self._beginning(self._before + text)
+        return shown
+
+    def _newest_message(self, text: str) -> str:
+        """Return the end of a text that is too long, as the message that would be sent last."""
+        room = max(self._limits.largest_part - len(_EARLIER + MARK), 1)
+        return last_part(text[-_MOST_MESSAGES_BACK * room :], room, self._limits.measure)
 
     def _beginning(self, text: str) -> tuple[str, int]:
         return beginning(text, self._limits.largest_part, self._limits.measure, MARK)

@@ -201,6 +201,11 @@ class Lanes:
         lane.ring()
         return place
 
+    @property
+    def queues_messages(self) -> bool:
+        """Return whether a message waits for the running turn, instead of changing or ending it."""
+        return self._rules.when_busy in (WhenBusy.COLLECT, WhenBusy.FOLLOW_UP)
+
     def is_busy(self, key: SessionKey) -> bool:
         """Return whether a turn runs there or a message waits for one."""
         return key in self._lanes

@@ -4,6 +4,9 @@ without waiting for the store.
 
 A question is found by the nonce of a button, or by a text or number where the user may type the
 answer. It counts only from the user who was asked, in the chat where they were asked, in time.
+
+Options are counted from 1 for whoever types a number. Where they are printed as numbers, because a
+platform has no buttons, those numbers count instead.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ class OpenQuestions:
         self._until: dict[PartId, float] = {}
         self._by_nonce: dict[str, Choice] = {}
         self._by_writer: dict[tuple[SessionKey, str | None], dict[PartId, Part]] = {}
+        self._hinted: set[PartId] = set()
 
     def of(self, choice: Choice) -> Part:
         """Return the question that a choice is about."""
@@ -62,6 +66,36 @@ class OpenQuestions:
         ]
         return any(not self._is_late(part) for part in asked)
 
+    def asked_in(self, key: SessionKey) -> list[Part]:
+        """Return the open questions of a session, oldest first."""
+        return [
+            part
+            for part in self._open.values()
+            if part.question and part.question.key == key and not self._is_late(part)
+        ]
+
+    def to_hint_at(self, message: InboundMessage, key: SessionKey) -> Part | None:
+        """
+        Return the question that an agent waits for, if the writer of a message has not been told
+        yet that their words did not answer it. Returns each question once.
+        """
+        if not _is_plain_talk(message):
+            return None
+
+        asked = self._by_writer.get((key, message.source.participant_id), {})
+        waited_for = [
+            part
+            for part in asked.values()
+            if _does(part) is Does.ANSWER
+            and not self._is_late(part)
+            and part.id not in self._hinted
+        ]
+        if not waited_for:
+            return None
+
+        self._hinted.update(part.id for part in waited_for)
+        return waited_for[0]
+
     def add(self, *parts: Part) -> None:
         """Add those parts that are questions, as stored, and drop expired ones."""
         for part in parts:
@@ -80,6 +114,7 @@ class OpenQuestions:
         """Remove a question that was answered or can no longer be."""
         part = self._open.pop(id_, None)
         self._until.pop(id_, None)
+        self._hinted.discard(id_)
         if part is None or part.question is None:
             return
 
@@ -102,11 +137,12 @@ class OpenQuestions:
             return None
 
         words = _bare(message.text)
+        open_ = [part for part in asked.values() if not self._is_late(part)]
         matching = [
             Choice(question=part.id, option=option)
-            for part in asked.values()
-            for option, names in enumerate(_names(part))
-            if words in names and not self._is_late(part)
+            for part in open_
+            for option, names in enumerate(_names(part, is_only=len(open_) == 1))
+            if words in names
         ]
         return matching[0] if len(matching) == 1 else None
 
@@ -161,10 +197,22 @@ def _numbers(part: Part) -> range:
     return range(0) if first is None else range(first, first + len(part.buttons))
 
 
-def _names(part: Part) -> Iterator[tuple[str, ...]]:
-    """Yield the names of each option in a typed answer: its label, and its number if any."""
-    for button, number in zip_longest(part.buttons, _numbers(part)):
+def _names(part: Part, *, is_only: bool) -> Iterator[tuple[str, ...]]:
+    """
+    Yield the names of each option in a typed answer: its label, and its number.
+
+    Beside other questions, a number that was not printed would be ambiguous.
+    """
+    numbers = _numbers(part)
+    if not numbers and is_only:
+        numbers = range(1, len(part.buttons) + 1)
+
+    for button, number in zip_longest(part.buttons, numbers):
         yield (_bare(button.label),) if number is None else (_bare(button.label), str(number))
+
+
+def _does(part: Part) -> Does | None:
+    return None if part.question is None else part.question.does
 
 
 def _is_plain_talk(message: InboundMessage) -> bool:

@@ -3,9 +3,9 @@ Questions with buttons: asked through the outbox, answered once, by the user the
 that chat, in time.
 
 A button carries a nonce and nothing else. What it stands for is stored, and kept in memory while it
-is open, so that a press gets its place in the lane before anything is awaited. Without buttons, a
-number is an answer; while an agent waits, so is the text of an option, which would otherwise queue
-behind the turn.
+is open, so that a press gets its place in the lane before anything is awaited. Without buttons, and
+while an agent waits, the number and the text of an option are answers too. Other words queue behind
+the turn, so the user gets a hint that the question is open.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -32,6 +33,7 @@ from turngate.gateway.domain.errors import (
 from turngate.gateway.domain.ids import (
     LARGEST_NUMBER,
     PartId,
+    SessionId,
     SessionKey,
     TurnId,
 )
@@ -82,6 +84,12 @@ RUN_AGAIN = "Run it again"
 _NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
 _CLOSED = "*(closed: I was interrupted. If this is still needed, it is asked again.)*"
 _NO_WORDS = "…"
+_HINT = (
+    "A question above is still open: {how} the number or the words of one of its options. What you "
+    "wrote is kept, and is read after that."
+)
+_HOW_WITH_BUTTONS = "press a button, or write"
+_HOW_WITHOUT = "write"
 _GONE = (
     "Nothing is left to be run again here. If there is no answer to it above, please write "
     "it once more."
@@ -144,6 +152,10 @@ class Questions:
     def is_asked(self, key: SessionKey) -> bool:
         """Return whether a question of this session is still open. Safe to call from any thread."""
         return self._open.is_asked(key)
+
+    def asked_in(self, key: SessionKey) -> list[Part]:
+        """Return the open questions of a session, oldest first."""
+        return self._open.asked_in(key)
 
     async def load(self) -> None:
         """
@@ -220,6 +232,23 @@ class Questions:
         # While the message was being stored, the agent may have stopped waiting.
         if part is not None and (_does(part) is not Does.ANSWER or part.id in self._waiting):
             self.remember(part)
+
+    def hint(self, message: InboundMessage, key: SessionKey) -> None:
+        """Tell a user, once a question, that their message has to wait for an open question."""
+        question = self._open.to_hint_at(message, key)
+        if question is not None and question.session is not None:
+            has_buttons = self._accounts.has_buttons(message.source)
+            text = _HINT.format(how=_HOW_WITH_BUTTONS if has_buttons else _HOW_WITHOUT)
+            self._begin(self._send_hint(question.session, message, text), name="hint")
+
+    async def _send_hint(self, session: SessionId, message: InboundMessage, text: str) -> None:
+        entries = (outcomes.notice(text, self._clock.now()),)
+        parts = (Part(target=message.source, text=text, reply_to=message.id),)
+        # The session may have been deleted in the meantime.
+        with suppress(Refused):
+            await self._delivery.deliver(
+                await self._store.tell(session, entries=entries, parts=parts)
+            )
 
     async def ask(
         self,

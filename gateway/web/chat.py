@@ -44,6 +44,7 @@ from turngate.gateway.web.frames import (
     Earlier,
     Frame,
     Open,
+    Press,
     Rename,
     Say,
 )
@@ -156,6 +157,8 @@ class Tab:
             self._follow(asked.conversation, tasks)
         elif isinstance(asked, Say):
             await self._say(asked)
+        elif isinstance(asked, Press):
+            await self._press(asked)
         else:
             await self._do(asked)
 
@@ -190,6 +193,20 @@ class Tab:
             await self._send(frames.answer("stored", id=say.id, conversation=say.conversation))
             # The list shows the new message as its preview.
             self._chat.changed()
+
+    async def _press(self, press: Press) -> None:
+        screens = self._dependencies.screens
+        try:
+            await screens.press(press.conversation, press.id, press.nonce)
+        except TurngateError as exc:
+            await self._send(frames.answer("error", reason=str(exc)))
+
+        # It may be the press that answered the question, or the question was gone already.
+        await self._send(self._questions(press.conversation))
+
+    def _questions(self, conversation: str) -> Frame:
+        open_ = self._dependencies.questions(self._key(conversation))
+        return frames.questions(conversation, open_)
 
     async def _do(self, asked: Earlier | Rename | Archive | Delete) -> None:
         try:
@@ -247,6 +264,7 @@ class Tab:
             if self._conversation:
                 messages = self._dependencies.waiting(self._key(self._conversation))
                 await self._send(frames.waiting(self._conversation, messages))
+                await self._send(self._questions(self._conversation))
 
             await asyncio.sleep(_SECONDS_BETWEEN_LISTS)
 
@@ -279,7 +297,8 @@ class Tab:
         session = await self._dependencies.store.current(key)
         page = await transcript_cursor.newest(self._dependencies.store, session)
         waiting = self._dependencies.waiting(key)
-        await self._send(frames.snapshot(conversation, session, page, waiting, watch.live))
+        open_ = self._dependencies.questions(key)
+        await self._send(frames.snapshot(conversation, session, page, waiting, open_, watch.live))
         return Seen.of(session.id if session else None, page[0])
 
     async def _show_next(self, conversation: str, shown: Shown, seen: Seen) -> Seen | None:
@@ -296,10 +315,13 @@ class Tab:
                 return await self._catch_up(
                     conversation, seen, frames.about_turn("began", conversation, turn, messages)
                 )
-            case Arrived(part=part):
+            case Arrived(part=part) if not part.buttons:
                 return await self._catch_up(
                     conversation, seen, frames.about_turn("arrived", conversation, part.turn)
                 )
+            case Arrived():
+                # A question. The turn goes on, so its preview stays.
+                return await self._catch_up(conversation, seen, self._questions(conversation))
             case Settled(messages=messages):
                 self._chat.changed()
                 return await self._catch_up(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from turngate.gateway.domain.ids import SessionId, SessionKey
 from turngate.gateway.domain.live_view import Screens
 from turngate.gateway.domain.messages import InboundMessage, SessionSource
+from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 
@@ -30,15 +31,17 @@ class WebDependencies:
     """
     Values and callables of the daemon.
 
-    `waiting`: stored messages of a key that are not part of a turn yet, oldest first. `commands`:
-    name without the slash, hint of its arguments, one line of help. `cookie_key`: secret, the same
-    after a restart. `forget`: deletes the files of a deleted session.
+    `waiting`: stored messages of a key that are not part of a turn yet, oldest first. `questions`:
+    open questions of a key, oldest first, each a part with its buttons. `commands`: name without
+    the slash, hint of its arguments, one line of help. `cookie_key`: secret, the same after a
+    restart. `forget`: deletes the files of a deleted session.
     """
 
     store: Store
     screens: Screens
     key_of: Callable[[SessionSource], SessionKey]
     waiting: Callable[[SessionKey], Sequence[InboundMessage]]
+    questions: Callable[[SessionKey], Sequence[Part]]
     commands: Sequence[tuple[str, str, str]]
     readiness: Callable[[], Awaitable[Readiness]]
     metrics: Callable[[], Awaitable[bytes]]

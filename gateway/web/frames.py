@@ -16,13 +16,13 @@ from typing import TypeVar
 
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
-    Ask,
     File,
     Tool,
 )
 from turngate.gateway.domain.errors import MalformedRecord
 from turngate.gateway.domain.live_view import Live
 from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.outbox import Does, Part
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.text import clean_label
@@ -66,6 +66,15 @@ class Say:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Press:
+    """The press of a button of an open question. The id dedupes it."""
+
+    conversation: str
+    id: str
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
     """Set the title of a conversation; an empty one removes it."""
 
@@ -88,7 +97,7 @@ class Delete:
     conversation: str
 
 
-Asked = Open | Earlier | Say | Rename | Archive | Delete
+Asked = Open | Earlier | Say | Press | Rename | Archive | Delete
 
 
 def parse(text: str) -> Asked:
@@ -111,6 +120,10 @@ def parse(text: str) -> Asked:
         case "say":
             return Say(
                 conversation=conversation, id=_name(data, "id"), text=_value(data, "text", str)
+            )
+        case "press":
+            return Press(
+                conversation=conversation, id=_name(data, "id"), nonce=_value(data, "nonce", str)
             )
         case "rename":
             return Rename(conversation=conversation, title=_value(data, "title", str))
@@ -163,6 +176,7 @@ def snapshot(
     session: Session | None,
     page: tuple[Sequence[Entry], str],
     waiting: Sequence[InboundMessage],
+    questions: Sequence[Part],
     live: Live | None,
 ) -> Frame:
     """Return the whole conversation; the page discards what it had."""
@@ -176,6 +190,7 @@ def snapshot(
         "entries": [_entry(entry) for entry in entries],
         "earlier": earlier,
         "waiting": [_waiting(message) for message in waiting],
+        "questions": [_question(part) for part in questions],
         "live": _live(live) if live else None,
     }
 
@@ -208,6 +223,15 @@ def waiting(conversation: str, messages: Sequence[InboundMessage]) -> Frame:
         "type": "waiting",
         "conversation": conversation,
         "waiting": [_waiting(message) for message in messages],
+    }
+
+
+def questions(conversation: str, open_: Sequence[Part]) -> Frame:
+    """Return the questions that are open now."""
+    return {
+        "type": "questions",
+        "conversation": conversation,
+        "questions": [_question(part) for part in open_],
     }
 
 
@@ -276,6 +300,18 @@ def _waiting(message: InboundMessage) -> Json:
     return {"id": message.id, "text": message.text, "at": message.sent_at.isoformat()}
 
 
+def _question(part: Part) -> Json:
+    is_said = part.question is not None and part.question.does is Does.RERUN
+    return {
+        "id": part.id,
+        # The transcript has the words of a notice already.
+        "text": "" if is_said else part.text,
+        "options": [
+            {"label": clean_label(button.label), "nonce": button.nonce} for button in part.buttons
+        ],
+    }
+
+
 def _live(live: Live) -> Json:
     return {
         "turn": live.turn,
@@ -304,11 +340,6 @@ def _event(event: AgentEvent) -> Frame | None:
             }
         case File():
             return {"type": "file", "name": clean_label(event.name or "file")}
-        case Ask():
-            return {
-                "type": "ask",
-                "text": event.text,
-                "options": [clean_label(option) for option in event.options],
-            }
         case _:
+            # A question comes with its buttons, as a part.
             return None

@@ -191,7 +191,6 @@ async def stopped(people: People) -> None:
     )
     assert (await people.sim.texts()).count(GOES_ON) == 1
     report("`systemctl stop` in the middle of an answer is a success, and whoever waits is told")
-    turngate("status")
     turngate("sessions", "list")
     people.model.say("this was to be said")
     systemctl("start", "turngate")

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.at_work import AtWork, at_desk, at_work, policy_for
-from tests.fakes import ScriptedAgent
+from tests.fakes import ScriptedAgent, message
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
+from turngate.gateway.commands import COMMANDS
+from turngate.gateway.commands.registry import Request
 from turngate.gateway.domain.agent_events import AgentEvent, Done
 from turngate.gateway.domain.agent_events import Turn as AgentTurn
 from turngate.gateway.domain.errors import StoreUnavailable
-from turngate.gateway.domain.ids import SessionKey
+from turngate.gateway.domain.ids import InboxId, SessionKey
 from turngate.gateway.domain.messages import (
     ChatType,
     InboundMessage,
@@ -107,6 +110,34 @@ class TestAsking:
             names = "help new reset resume sessions title compact status stop undo retry usage"
             for name in names.split():
                 assert f"/{name}" in last(work)
+
+    async def test_help_lists_to_admins_what_only_they_may_do(self) -> None:
+        async with at_work(policy_for(ScriptedAgent()), *memory()) as work:
+            await say_all(work, "hello")
+            request = Request(
+                argument="",
+                session=await work.session(),
+                agent="main",
+                store=work.store,
+                row=InboxId(1),
+                message=message("/help"),
+                pairing=work.pipeline.admission.pairing,
+            )
+
+            call = COMMANDS.find("/help")
+            assert call is not None
+            for_anybody = await call.command.run(request)
+            for_admins = await call.command.run(replace(request, is_admin=True))
+
+        assert "/pair" not in for_anybody.text
+        assert "/pair list" in for_admins.text
+
+    async def test_start_greets_and_lists_nothing(self) -> None:
+        async with at_work(policy_for(ScriptedAgent()), *memory()) as work:
+            await say_all(work, "/start")
+
+            assert last(work).startswith("Hello! Write to me")
+            assert "/new" not in last(work)
 
     async def test_what_a_command_says_is_kept_and_never_shown_to_the_agent(self) -> None:
         agent = ScriptedAgent(answer=echo)

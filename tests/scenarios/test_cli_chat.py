@@ -118,6 +118,54 @@ def test_a_reader_that_has_gone_ends_the_chat_quietly(state: Path) -> None:
     assert errors == ""
 
 
+def asking(folder: Path) -> tuple[str, str]:
+    """The option for a config whose agent asks a question."""
+    config = folder / "asking.yaml"
+    config.write_text(
+        'agents: {main: {kind: python, object: "tests.browser.asking_agent:build"}}\n'
+        "web: {listen: null}\n"
+    )
+    return "--config", str(config)
+
+
+def test_a_question_at_a_terminal_is_answered_with_its_number(state: Path, tmp_path: Path) -> None:
+    with in_terminal(state, "chat", *asking(tmp_path)) as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("ask me\n")
+        asked = plain(terminal.wait_for("answer> "))
+        terminal.type("what is that\n")
+        hint = plain(terminal.wait_for("answer> "))
+        terminal.type("3\n")
+        answer = plain(terminal.wait_for("chat> "))
+        terminal.type("\x04")
+
+        assert terminal.end() == 0
+    assert asked.index("These are the words before it.") < asked.index("Shall I go on?")
+    assert "still open: write the number" in " ".join(hint.split())
+    assert "You chose Later." in answer
+    assert "I read what is that." in answer
+
+
+def test_ctrl_c_at_a_question_stops_the_turn(state: Path, tmp_path: Path) -> None:
+    with in_terminal(state, "chat", *asking(tmp_path)) as terminal:
+        terminal.wait_for("chat> ")
+        terminal.type("ask me\n")
+        terminal.wait_for("answer> ")
+        terminal.type("\x03")
+        assert "Stopped." in plain(terminal.wait_for("chat> "))
+        terminal.type("\x04")
+
+        assert terminal.end() == 0
+
+
+def test_a_question_in_a_pipe_ends_with_an_error(state: Path, tmp_path: Path) -> None:
+    result = turngate(state, "chat", *asking(tmp_path), said="ask me\n")
+
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "nobody can answer it in a pipe: “Shall I go on?”" in result.stderr
+
+
 def test_a_daemon_that_dies_in_the_middle_is_told(state: Path) -> None:
     with scripted_gateway(state) as daemon, in_terminal(state, "chat") as terminal:
         terminal.wait_for("chat> ")

@@ -277,7 +277,7 @@ class TestTheNextVersion:
     ) -> None:
         await filled(database, "one")
         before = contents(database)
-        assert ran_next(next_version, state, "status")[0] == 0
+        assert ran_next(next_version, state, "status")[0] == 3
         newer = database.read_bytes()
 
         refused = turngate(state, "run", "--config", without_web(state.parent))

@@ -142,6 +142,33 @@ class TestAnswering:
                 ["Yes", "No"],
             )
 
+    async def test_a_number_answers_where_there_are_buttons_too(self) -> None:
+        agent = Asking(DEPLOY)
+        async with talking(agent) as work:
+            await work.say("ship it")
+            await asked(work)
+            await work.say("2")
+            await later()
+
+            assert agent.told == [("a1", "No")]
+
+    async def test_other_words_are_kept_and_told_once_that_a_question_is_open(self) -> None:
+        agent = Asking(DEPLOY)
+        async with talking(agent) as work:
+            await work.say("ship it")
+            question = await asked(work)
+            await work.say("what for")
+            await work.say("tell me")
+            await later()
+
+            hints = [text for text in work.adapter.texts if "still open" in text]
+            assert len(hints) == 1
+            assert agent.told == []
+
+            await work.pipeline.receive(press(question.buttons[0].nonce))
+            await later()
+            assert [message.text for message in agent.turns[-1].messages] == ["what for", "tell me"]
+
     async def test_one_that_stands_in_for_another_is_told_too(self) -> None:
         agent, away = Asking(DEPLOY), ScriptedAgent(AgentUnavailable("nobody answers there"))
         links = [Link(name="main", agent=away), Link(name="other", agent=agent)]

@@ -122,6 +122,36 @@ class TestPreferences:
 
         assert split(text, 100, len) == ["a" * 40 + "\n\n", "b" * 30 + "\n" + "c" * 60]
 
+    def test_no_part_ends_with_a_heading(self) -> None:
+        text = "".join(f"## Part {n}\n\n{'Words of it. ' * 40}\n\n" for n in range(20))
+
+        parts = split(text, 1200, len)
+
+        assert join(parts) == text
+        assert all(part.startswith("## Part") for part in parts)
+
+    @pytest.mark.parametrize(
+        "lead", ["# Findings\n\n", "Findings\n========\n\n", "**Findings**\n\n", "I found:\n\n"]
+    )
+    def test_what_leads_to_a_list_stays_with_it(self, lead: str) -> None:
+        before = "Some words before it. " * 10
+        items = "".join(f"- item {n}\n" for n in range(40))
+
+        first, second, *_ = split(f"{before}\n\n{lead}{items}", 270, len)
+
+        assert first.strip() == before.strip()
+        assert second.startswith(lead)
+
+    def test_code_is_cut_before_a_line_that_is_indented_least(self) -> None:
+        lines = "".join(
+            f"def f{n}():\n    if {n}:\n        x = 1\n    return x\n\n" for n in range(20)
+        )
+
+        parts = split(f"```python\n{lines}```\n", 300, len)
+
+        assert len(parts) > 3
+        assert all(part.startswith("```python\ndef ") for part in parts)
+
     def test_lines_before_sentences(self) -> None:
         text = "a" * 60 + "\nSome words. And then some more words" + " more" * 9
 

@@ -269,7 +269,7 @@ def test_commands_that_need_no_secret_do_not_ask_for_one(tmp_path: Path) -> None
         'platforms: {telegram: [{token: "${credential:telegram_token}"}]}\n'
     )
 
-    assert turngate(tmp_path / "state", "status").returncode == 0
+    assert turngate(tmp_path / "state", "status").returncode == Exit.NOT_RUNNING
     assert turngate(tmp_path / "state", "check").returncode == Exit.WRONG_CONFIG
 
 

@@ -10,7 +10,8 @@ from turngate.gateway.outbound.rendering.parts import (
     Measure,
     beginning,
     join,
+    last_part,
     split,
 )
 
-__all__ = ["Measure", "beginning", "join", "split"]
+__all__ = ["Measure", "beginning", "join", "last_part", "split"]

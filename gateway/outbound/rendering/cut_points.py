@@ -1,8 +1,10 @@
 """
-Choose where to cut Markdown that is too long: between paragraphs, else lines, sentences, words,
-characters.
+Choose where to cut Markdown that is too long: between sections, else paragraphs, lines, sentences,
+words, characters.
 
-Constructs such as links and tables stay whole as long as there is another cut point.
+Constructs such as links and tables stay whole as long as there is another cut point, and what leads
+to something (a heading, "such as:") stays with it. Code is cut before a line that is indented
+least.
 """
 
 from __future__ import annotations
@@ -24,6 +26,17 @@ from turngate.gateway.outbound.rendering.inline import (
 _PARAGRAPH_END = re.compile(r"\n(?:[ \t]*\r?\n)+")
 _SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_]*[ \n]+|[。！？][」』”’）]*""")
 _BLOCK_START = re.compile(r"[ \t]*(?:[-+*][ \t]|\d{1,9}[.)][ \t]|\#|>|```|~~~|\||\r?\n)")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]")
+# What leads to the text below it: a heading, a line in bold, the line under a heading or under the
+# head of a table, a colon.
+_LEADS_ON = re.compile(
+    r" {0,3}#{1,6}[ \t].*"
+    r"|[ \t]*(?:\*\*|__)[^*_]+(?:\*\*|__):?"
+    r"|={2,}"
+    r"|[ \t|:]*-[-| \t:]*"
+    r"|.*[:：][*_]*"
+)
+_LONGEST_LINE = 500
 _LINE = ("\n",)
 _BLANK = (" ", "\n", "\t")
 # Bounds each search, so that text without any good place is still split in linear time.
@@ -62,6 +75,10 @@ class Stretch:
             max(self.low, self.start + (self.end - self.start) // share) for share in (3, 2)
         )
         for positions in (
+            filter(self._starts_section, self._paragraph_ends(half)),
+            filter(self._ends_well, self._paragraph_ends(third)),
+            filter(self._ends_well, self._line_ends(third)),
+            self._code_lines(half),
             filter(self._starts_flat, self._paragraph_ends(third)),
             filter(self._starts_flat, self._line_ends(third)),
             self._paragraph_ends(third),
@@ -133,6 +150,43 @@ class Stretch:
     def _starts_flat(self, position: int) -> bool:
         """Return whether the next part would not begin with an accidental code block."""
         return not self.text.startswith(("    ", "\t"), position)
+
+    def _starts_section(self, position: int) -> bool:
+        """Return whether the next part would begin with a heading, under none of its own."""
+        return _HEADING.match(self.text, position) is not None and self._ends_well(position)
+
+    def _ends_well(self, position: int) -> bool:
+        """Return whether the part would not end with a line that leads to what follows it."""
+        return self._starts_flat(position) and not _LEADS_ON.fullmatch(self._last_line(position))
+
+    def _last_line(self, position: int) -> str:
+        end = position
+        while end > self.start and self.text[end - 1].isspace():
+            end -= 1
+        start = max(self.text.rfind("\n", self.start, end) + 1, self.start, end - _LONGEST_LINE)
+        return self.text[start:end]
+
+    def _code_lines(self, low: int) -> Iterator[int]:
+        """Return, inside code, the start of the line that is indented least; the last of those."""
+        fence = self._fence_around(self.end)
+        if fence is None:
+            return
+
+        inside = [
+            position
+            for position in self._after(_LINE, max(low, fence.first_visible))
+            if fence.first_visible < position <= fence.last_visible
+            and self._settled(position, self._spans_at) == position
+        ]
+        # `min` takes the first of equals, and these begin with the last.
+        if inside:
+            yield min(inside, key=self._indentation)
+
+    def _indentation(self, position: int) -> int:
+        end = self.text.find("\n", position, position + _LONGEST_LINE)
+        line = self.text[position : end if end >= 0 else position + _LONGEST_LINE]
+        # A blank line belongs to what is above it.
+        return len(line) - len(line.lstrip()) if line.strip() else _LONGEST_LINE
 
     def _block_start(self, position: int) -> int | None:
         """Return where the code or table begins that a cut here would split."""

@@ -46,6 +46,12 @@ def split(text: str, largest: int, measure: Measure) -> list[str]:
     return list(_Splitter(text, largest, measure).parts())
 
 
+def last_part(text: str, largest: int, measure: Measure) -> str:
+    """Return the last part of a text that still grows: code in it stays open."""
+    *_, last = split(text, largest, measure) or [""]
+    return _without_closing_line(last) if looks_closed_by_us(last) else last
+
+
 def join(parts: Sequence[str]) -> str:
     """Return the text that was split."""
     pieces = []

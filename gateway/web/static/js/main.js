@@ -137,6 +137,7 @@ const actions = {
     sending.go();
     draw();
   },
+  press: ({ nonce }) => ask({ type: "press", conversation: state.conversation, id: newName(), nonce }),
   putBack(message) {
     state = { ...state, unanswered: state.unanswered.filter((one) => one.id !== message.id) };
     const draft = actions.currentDraft();

@@ -53,7 +53,7 @@ export class Messages extends Component {
   };
 
   render({ state, unsent, actions }, { atEnd }) {
-    const { entries, live, waiting, unanswered, loaded, earlier } = state;
+    const { entries, live, waiting, questions, unanswered, loaded, earlier } = state;
     const isEmpty = loaded && !entries.length && !live && !waiting.length && !unsent.length && !unanswered.length;
     return html`
       <div class="messages" ref=${(box) => (this.box = box)} onScroll=${this.look} tabindex="0" role="log"
@@ -62,7 +62,8 @@ export class Messages extends Component {
           ${isEmpty && html`<${Welcome} state=${state} actions=${actions} />`}
           ${loaded && html`<${EarlierNote} earlier=${earlier} session=${state.session} actions=${actions} />`}
           <${Transcript} key=${state.session} entries=${entries} />
-          ${live && html`<${LiveTurn} live=${live} key="live" />`}
+          ${live && html`<${LiveTurn} live=${live} isAsking=${questions.length > 0} key="live" />`}
+          ${questions.map((one) => html`<${Question} key=${one.id} question=${one} actions=${actions} />`)}
           ${unanswered.map((one) => html`<${Unanswered} key=${one.id} message=${one} actions=${actions} />`)}
           ${waiting.map((one) => html`<${Pending} key=${one.id} message=${one} status="Queued" />`)}
           ${unsent.map((one) => html`<${Pending} key=${one.id} message=${one} status=${unsentStatus(state, one)} />`)}
@@ -139,23 +140,31 @@ const Unanswered = ({ message, actions }) => html`
     <button type="button" class="quiet" onClick=${() => actions.putBack(message)}>Edit it again</button>
   <//></div>`;
 
-function LiveTurn({ live }) {
+function LiveTurn({ live, isAsking }) {
   const { text, tools, notes, thinking } = live;
-  const doing = thinking ? "Thinking" : tools.some((one) => one.status === "started") ? "Working" : "Writing";
+  const doing = isAsking ? "Waiting for your answer" : thinking ? "Thinking" : tools.some((one) => one.status === "started") ? "Working" : "Writing";
   return html`
     <article class="answer live" aria-label="Answer being written" aria-busy="true">
       ${tools.length > 0 && html`<${Steps} steps=${tools} />`}
       ${text && html`<${Markdown} text=${text} />`}
-      ${notes.map((note) => html`<${Note} note=${note} />`)}
+      ${notes.length > 0 && html`<${Files} names=${notes.map((note) => note.name)} />`}
       <p class="doing"><span class="dots" aria-hidden="true"><i /><i /><i /></span>${doing}</p>
     </article>`;
 }
 
-const Note = ({ note }) =>
-  note.type === "ask"
-    ? html`<div class="card notice"><header><span>Question</span></header><${Markdown} text=${note.text} />
-        <ul>${note.options.map((option) => html`<li><bdi>${option}</bdi></li>`)}</ul></div>`
-    : html`<${Files} names=${[note.name]} />`;
+function Question({ question, actions }) {
+  return html`
+    <section class="card question" aria-label="Question">
+      ${question.text && html`<${Markdown} text=${question.text} />`}
+      <div class="options">
+        ${question.options.map(
+          (option) => html`<button type="button" key=${option.nonce} onClick=${() => actions.press(option)}>
+            <bdi>${option.label}</bdi>
+          </button>`,
+        )}
+      </div>
+    </section>`;
+}
 
 const STEP_SIGN = {
   started: () => html`<span class="spinner" />`,

@@ -14,6 +14,7 @@ export const nothing = {
   entries: [],
   earlier: "none",
   waiting: [],
+  questions: [],
   live: null,
   unanswered: [],
   settled: [],
@@ -31,6 +32,7 @@ export function opened(state, conversation) {
     entries: [],
     earlier: "none",
     waiting: [],
+    questions: [],
     live: null,
     unanswered: [],
     problem: null,
@@ -50,13 +52,14 @@ const hearers = {
     return { ...state, conversations, name: here?.name ?? state.name };
   },
 
-  snapshot: (state, { session, name, entries, earlier, waiting, live }) => ({
+  snapshot: (state, { session, name, entries, earlier, waiting, questions, live }) => ({
     ...state,
     loaded: true,
     session,
     name,
     entries,
     earlier,
+    questions,
     live: live && { ...live, notes: [] },
     waiting: withoutSaid(waiting, entries),
   }),
@@ -80,6 +83,8 @@ const hearers = {
     const more = waiting.filter((one) => !here.has(one.id) && !settled.has(one.id));
     return { ...state, waiting: withoutSaid([...state.waiting, ...more], state.entries) };
   },
+
+  questions: (state, { questions }) => ({ ...state, questions }),
 
   began: (state, { turn, messages }) => ({ ...state, live: { turn, messages, text: "", tools: [], notes: [] } }),
 
