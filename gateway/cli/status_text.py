@@ -11,6 +11,7 @@ from rich.text import Text
 from turngate.gateway.cli.printable import printable_line
 from turngate.gateway.cli.tables import (
     age,
+    counted,
     line,
     table,
     terminal,
@@ -104,10 +105,10 @@ def _store_warnings(status: dict[str, Json]) -> list[str]:
     store = status.get("store")
     found = store if isinstance(store, dict) else {}
     lines = []
-    if found.get("damaged_rows"):
-        lines.append(
-            f"{found['damaged_rows']} damaged rows are set aside; `turngate repair` shows them."
-        )
+    damaged = found.get("damaged_rows")
+    if isinstance(damaged, int) and damaged:
+        rows = counted(damaged, "damaged row is", "damaged rows are")
+        lines.append(f"{rows} set aside; `turngate repair` tells more.")
 
     size = found.get("log_bytes")
     if found.get("no_checkpoint_since") is not None and isinstance(size, int):

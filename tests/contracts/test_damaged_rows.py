@@ -238,6 +238,23 @@ async def test_messages_of_a_damaged_turn_are_answered_in_another(path: Path) ->
         await store.finish(again.turn, Outcome())
 
 
+async def test_a_person_whose_row_is_damaged_is_let_in_no_more_and_named_in_no_reason(
+    path: Path,
+) -> None:
+    async with opened(path):
+        pass
+    tamper(path, "INSERT INTO people VALUES ('telegram', 'main', '90210', 1, 'cli', 7)")
+
+    async with opened(path) as store:
+        assert await store.approved() == []
+        (row,) = await repair(store, apply=True)
+        assert (row["row"], row["advice"]) == (
+            "telegram/main/90210",
+            "this person has to be paired again",
+        )
+        assert "90210" not in str(row["reason"])
+
+
 async def test_a_damaged_entry_is_left_out_of_the_history(path: Path) -> None:
     async with opened(path) as store:
         session = await exchange(store, "one", answer="two")

@@ -105,7 +105,9 @@ def moment(value: int) -> datetime:
 
 def damaged(place: str, key: str | int) -> RowDamaged:
     """Return the error for a row that does not match its checksum."""
-    message = f"row {key} of {place} is not what was written"
+    # The key of a person has their id, which belongs in no log.
+    row = f"a row of {place}" if place == "people" else f"row {key} of {place}"
+    message = f"{row} is not what was written"
     return RowDamaged(message, place=place, key=key)
 
 
