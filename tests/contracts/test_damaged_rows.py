@@ -19,6 +19,7 @@ from turngate.gateway.domain.outbox import Part, PartState
 from turngate.gateway.domain.session import EndReason, Session
 from turngate.gateway.domain.store_values import Outcome
 from turngate.gateway.domain.transcript import Text
+from turngate.gateway.rules.outcomes import given_up
 from turngate.gateway.stores.sqlite import SqliteStore
 from turngate.gateway.stores.sqlite.backup import back_up
 from turngate.gateway.stores.sqlite.restore import restore
@@ -236,6 +237,32 @@ async def test_messages_of_a_damaged_turn_are_answered_in_another(path: Path) ->
             begun.opened.session.id,
         )
         await store.finish(again.turn, Outcome())
+
+
+async def test_an_open_turn_of_a_damaged_session_goes_on_in_the_new_one(path: Path) -> None:
+    async with opened(path) as store:
+        begun = await begin(store, message())
+    tamper(path, FORGED)
+
+    async with opened(path) as store:
+        again = await begin(store, message())
+        assert again.opened.session.id != begun.opened.session.id
+        assert (again.attempt, [entry.text for entry in again.user_entries]) == (1, ["hello"])
+        await store.finish(again.turn, Outcome())
+        assert await store.inbox(InboxState.WAITING, InboxState.RUNNING) == []
+
+
+@pytest.mark.parametrize("tampering", [FORGED, "UPDATE turns SET session = 2"])
+async def test_a_lost_turn_that_must_not_run_again_is_told_of(path: Path, tampering: str) -> None:
+    async with opened(path) as store:
+        begun = await begin(store, message())
+        await store.record_tool(begun.turn)
+    tamper(path, tampering)
+
+    async with opened(path) as store:
+        again = await begin(store, message())
+        assert (again.attempt, again.repeatable) == (2, False)
+        assert given_up(again, message(), NOON) is not None
 
 
 async def test_a_person_whose_row_is_damaged_is_let_in_no_more_and_named_in_no_reason(

@@ -109,6 +109,15 @@ def last_session_of(db: sqlite3.Connection, key: str) -> str | None:
 
 
 def _retire_session(db: sqlite3.Connection, key: str, now: datetime) -> None:
+    # Its open turns go on in the session that takes its place.
+    turns = db.execute(
+        "SELECT n FROM turns WHERE state = 'running'"
+        " AND session = (SELECT n FROM sessions WHERE id = ?)",
+        (key,),
+    ).fetchall()
+    for (turn,) in turns:
+        _detach_turn(db, turn, now)
+
     # Its key is free for a new session.
     retire = "UPDATE sessions SET current = 0 WHERE id = ?"
     is_json = db.execute("SELECT json_valid(origin) FROM sessions WHERE id = ?", (key,)).fetchone()
@@ -166,11 +175,12 @@ def _give_up_part(db: sqlite3.Connection, key: str, now: datetime) -> None:
 def _detach_turn(db: sqlite3.Connection, key: str, now: datetime) -> None:
     row = db.execute("SELECT repeatable FROM turns WHERE n = ?", (key,)).fetchone()
     db.execute("UPDATE turns SET state = 'failed' WHERE n = ?", (key,))
-    # Its messages are whole: they get a turn of their own, unless that could do harm.
-    state = "waiting" if row is not None and row[0] else "failed"
+    # Its messages are whole: they get a turn of their own, which runs unless that could do harm.
+    is_repeatable = row is not None and bool(row[0])
     db.execute(
-        "UPDATE inbox SET turn = NULL, state = ?, reason = ? WHERE turn = ? AND settled_at IS NULL",
-        (state, None if state == "waiting" else f"interrupted, and {DAMAGED}", key),
+        "UPDATE inbox SET turn = NULL, state = 'waiting', attempts = ? WHERE turn = ?"
+        " AND settled_at IS NULL",
+        (0 if is_repeatable else 1, key),
     )
 
 

@@ -188,6 +188,13 @@ def without_turn(db: sqlite3.Connection, inbox: InboxId) -> None:
         raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
 
 
+def was_interrupted(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> bool:
+    """Return whether a turn of these waiting rows was lost that must not run again by itself."""
+    marks = ", ".join("?" * len(inbox))
+    query = f"SELECT max(attempts) FROM inbox WHERE n IN ({marks})"
+    return bool(db.execute(query, inbox).fetchone()[0])
+
+
 def begin(db: sqlite3.Connection, inbox: tuple[InboxId, ...], turn: TurnId) -> None:
     """Mark rows as running in a turn."""
     for row in inbox:

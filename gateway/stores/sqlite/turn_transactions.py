@@ -64,7 +64,9 @@ class TurnTransactions:
 
         # Without entries the range is empty until one joins; `extend` then lowers the first number.
         seqs = (stored[0].seq, stored[-1].seq) if stored else (entry_table.LAST, entry_table.LAST)
-        turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=run, now=now)
+        was_interrupted = inbox_table.was_interrupted(db, claim.inbox)
+        repeatable = claim.repeatable and not was_interrupted
+        turn = turn_table.start(db, n, seqs, repeatable=repeatable, run=run, now=now)
         inbox_table.begin(db, claim.inbox, turn)
         opened = Opened(session=session, is_new=opened.is_new)
         return Begun(
@@ -72,8 +74,8 @@ class TurnTransactions:
             opened=opened,
             user_entries=stored,
             history=history,
-            attempt=1,
-            repeatable=claim.repeatable,
+            attempt=2 if was_interrupted else 1,
+            repeatable=repeatable,
         )
 
     def join(
