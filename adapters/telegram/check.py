@@ -72,6 +72,6 @@ async def _polled(api: Api, webhook: str) -> Finding:
         words = (
             "another program receives with this token; unless that is your running gateway, stop it"
         )
-        return Finding(words=words, is_error=True)
+        return Finding(words=words, is_error=True, is_conflict=True)
 
     return Finding(words="updates can be received by polling")

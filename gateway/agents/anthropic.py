@@ -28,6 +28,7 @@ from turngate.gateway.agents.endpoint import (
     endpoint,
     model_of,
 )
+from turngate.gateway.agents.examine import examine_model
 from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
@@ -50,6 +51,7 @@ from turngate.gateway.domain.agent_events import (
     Turn,
     Usage,
 )
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
 
@@ -90,6 +92,7 @@ class AnthropicAgent:
         server = endpoint(
             spec, default=_HOME, below="/v1/messages", headers=headers, key_as="x-api-key: "
         )
+        self._endpoint = server
         self._quote = server.quoted
         self._server = ModelServer(server, timeouts)
 
@@ -104,6 +107,13 @@ class AnthropicAgent:
                     yield event
         except ServerRefusal as refusal:
             raise refusal.as_error() from refusal
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        if not online:
+            return ()
+        return await examine_model(
+            self._spec, self._endpoint, below="/v1/messages", models="/v1/models"
+        )
 
     async def close(self) -> None:
         await self._server.close()

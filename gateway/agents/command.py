@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
 from turngate.gateway.agents.bounded_output import Output
+from turngate.gateway.agents.examine import examine_program
 from turngate.gateway.agents.json_protocol import (
     STOP,
     answer_document,
@@ -39,6 +40,7 @@ from turngate.gateway.domain.agent_events import (
 from turngate.gateway.domain.errors import AgentError, ConfigError
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import Attachment, InboundMessage
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.session import SessionEnded
 from turngate.gateway.domain.transcript import Text
@@ -62,6 +64,9 @@ class TextCommand:
 
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        return examine_program(self._spec)
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         program = await _started(self._spec, turn.workdir)
@@ -95,6 +100,9 @@ class JsonlCommand:
         # Only on instances that want it: `HearsOfEndings` is checked by the presence of the name.
         if spec.session_end:
             self.session_end = self._session_end
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        return examine_program(self._spec)
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         """Yield its events until it reports `done` or closes its stdout."""

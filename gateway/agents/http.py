@@ -10,7 +10,7 @@ event `hello`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -19,6 +19,7 @@ import aiohttp
 import structlog
 
 from turngate.gateway.agents.endpoint import Endpoint, endpoint
+from turngate.gateway.agents.examine import examine_address
 from turngate.gateway.agents.http_events import read_events
 from turngate.gateway.agents.json_protocol import (
     STOP,
@@ -47,6 +48,7 @@ from turngate.gateway.domain.errors import (
     ConfigError,
 )
 from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.session import SessionEnded
 from turngate.gateway.observability.logs import Action
@@ -70,9 +72,7 @@ def make(spec: AgentSpec) -> HttpAgent:
         spec, default=spec.url, below="", headers=headers, key_as="Authorization: Bearer"
     )
     # `endpoint` has checked the address, but would drop its final slash.
-    return HttpAgent(
-        replace(asked, url=spec.url), _answer_url(spec, spec.url), hears_of_endings=spec.session_end
-    )
+    return HttpAgent(spec, replace(asked, url=spec.url), _answer_url(spec, spec.url))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,10 +94,11 @@ class _Call:
 class HttpAgent:
     """An agent behind one address."""
 
-    def __init__(self, asked: Endpoint, answer_url: str, *, hears_of_endings: bool = False) -> None:
+    def __init__(self, spec: AgentSpec, asked: Endpoint, answer_url: str) -> None:
         # Only on instances that want it: `HearsOfEndings` is checked by the presence of the name.
-        if hears_of_endings:
+        if spec.session_end:
             self.session_end = self._session_end
+        self._spec = spec
         self._endpoint = asked
         self._answer_url = answer_url
         self._server = ModelServer(asked, _TIMEOUTS)
@@ -157,6 +158,9 @@ class HttpAgent:
             # `asked` raises for everything but 200, so also for 202 and 204.
             if not 200 <= exc.status < 300:
                 raise _refused(exc) from exc
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        return await examine_address(self._spec, self._endpoint) if online else ()
 
     async def close(self) -> None:
         await self._server.close()

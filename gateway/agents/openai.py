@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 
 from turngate.gateway.agents.blocks import Content, TextBlock
@@ -26,6 +26,7 @@ from turngate.gateway.agents.endpoint import (
     endpoint,
     model_of,
 )
+from turngate.gateway.agents.examine import examine_model
 from turngate.gateway.agents.model_call import (
     CallTimeouts,
     ModelServer,
@@ -49,6 +50,7 @@ from turngate.gateway.domain.agent_events import (
     Usage,
 )
 from turngate.gateway.domain.errors import AgentRefused
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
 
@@ -81,6 +83,7 @@ class OpenAiAgent:
             headers={},
             key_as="Authorization: Bearer",
         )
+        self._endpoint = server
         self._quote = server.quoted
         self._server = ModelServer(server, timeouts)
 
@@ -106,6 +109,13 @@ class OpenAiAgent:
                     raise refusal.as_error() from refusal
 
         raise AgentRefused("the model server does not take the request")
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        if not online:
+            return ()
+        return await examine_model(
+            self._spec, self._endpoint, below="/chat/completions", models="/models"
+        )
 
     async def close(self) -> None:
         await self._server.close()

@@ -8,6 +8,7 @@ import typer
 
 from turngate.gateway import __version__
 from turngate.gateway.cli import (
+    agents,
     backup,
     chat,
     check,
@@ -57,6 +58,7 @@ app.command()(run.run)
 app.command()(chat.chat)
 app.command()(status.status)
 app.add_typer(sessions.app)
+app.add_typer(agents.app)
 app.add_typer(queue.app)
 app.command()(queue.trace)
 app.add_typer(pair.app)

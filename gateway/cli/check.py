@@ -1,103 +1,45 @@
-"""`turngate check`: validate the config."""
+"""`turngate check`: validate the config, and look at what it names."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from turngate.gateway.cli.exits import Exit
-from turngate.gateway.cli.options import ConfigFile, StateDir
-from turngate.gateway.cli.printable import printable
+from turngate.gateway.cli.options import ConfigFile, Json, StateDir
 from turngate.gateway.domain.errors import ConfigError
 
-if TYPE_CHECKING:
-    from turngate.config.load import Loaded
-    from turngate.config.schema import Access, Config
-
 Online = Annotated[
-    bool, typer.Option("--online", help="Also ask each platform who we are and what is wrong.")
+    bool, typer.Option("--online", help="Also ask each platform and each agent's server.")
 ]
 
 
-def check(config: ConfigFile = None, state_dir: StateDir = None, online: Online = False) -> None:
-    """Validate the config: every mistake at once, each with its place and its cure."""
+def check(
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    online: Online = False,
+    json: Json = False,
+) -> None:
+    """Validate the config, and look for the libraries and programs that it needs."""
+    import asyncio
+
     from turngate.config.load import load
+    from turngate.gateway.cli.check_text import Report, look, print_report, under_strict_unit
 
-    loaded = load(config, state_dir)
-    # Under the strict unit itself, `load` reports the same warnings: dedupe, keep the order.
-    for warning in dict.fromkeys((*loaded.warnings, *_under_strict_unit(loaded))):
-        typer.echo(warning, err=True)
-    if loaded.agents:
-        _make_agents(loaded)
-    if loaded.file is None:
-        typer.echo("There is no config file, and none is needed: the defaults are in effect.")
-    else:
-        typer.echo(f"{loaded.file} is valid.")
-    typer.echo(_who_may_talk(loaded.config.access))
-    if online and not _works(loaded.config):
-        raise typer.Exit(Exit.FAILED)
-
-
-def _under_strict_unit(loaded: "Loaded") -> tuple[str, ...]:
-    from turngate.config.load import strict_unit_warnings
-    from turngate.gateway.cli.systemd_units import is_strict
-
-    return (
-        strict_unit_warnings(loaded.config)
-        if loaded.file and is_strict(loaded.file.absolute())
-        else ()
-    )
-
-
-def _make_agents(loaded: "Loaded") -> None:
-    """Create every agent, because some mistakes only show then. No agent is called."""
-    import asyncio
-
-    from turngate.gateway.daemon.agent_pool import AgentPool
-    from turngate.gateway.observability.observer import Observer
-
-    async def make() -> None:
-        pool = AgentPool(Observer())
-        await pool.load(loaded.config)
-        await pool.close()
-
+    report = Report(json)
     try:
-        asyncio.run(make())
+        loaded = load(config, state_dir)
+        # Under the strict unit itself, `load` reports the same warnings: dedupe, keep the order.
+        warnings = tuple(dict.fromkeys((*loaded.warnings, *under_strict_unit(loaded))))
+        if not json:
+            for warning in warnings:
+                typer.echo(warning, err=True)
+        asyncio.run(look(loaded, report, online=online))
     except ConfigError as exc:
-        raise loaded.located(exc) from exc
+        if json:
+            print_report(None, (), report, str(exc).splitlines())
+        raise
 
-
-def _works(config: "Config") -> bool:
-    import asyncio
-
-    return asyncio.run(_examine(config))
-
-
-async def _examine(config: "Config") -> bool:
-    """Whether every account would work."""
-    from turngate.gateway.daemon.platforms import examined
-
-    works, count = True, 0
-    async for (platform, account), findings in examined(config):
-        count += 1
-        for finding in findings:
-            works = works and not finding.is_error
-            mark = "error: " if finding.is_error else ""
-            typer.echo(printable(f"{platform}/{account}: {mark}{finding.words}"))
-    if not count:
-        typer.echo("No account of any platform is configured.")
-    return works
-
-
-def _who_may_talk(access: "Access") -> str:
-    """Return who has access, in one sentence: the setting that matters most."""
-    direct = {
-        "pairing": "strangers who write directly get a pairing code",
-        "listed": "strangers who write directly hear nothing",
-        "open-dangerously": "EVERYBODY may write directly",
-    }
-    answered = {"mention": "what is addressed to the bot", "all": "everything", "off": "nothing"}
-    named = f"{len(access.allow)} allowed, {len(access.admins)} admins"
-    return (
-        f"Who may talk: {named}; {direct[access.direct]}; in allowed chats "
-        f"{answered[access.groups]} is answered."
-    )
+    if json:
+        print_report(loaded.file, warnings, report, [])
+    if not report.is_good:
+        raise typer.Exit(Exit.FAILED)

@@ -7,7 +7,7 @@ The module of a kind is imported by name, and only if an agent of that kind is c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 from turngate.config.load import program_environment
@@ -15,7 +15,8 @@ from turngate.config.schema import Agent as AgentConfig
 from turngate.config.schema import Config
 from turngate.gateway.agents import AgentSpec, load_agent
 from turngate.gateway.agents.fallback import FallbackAgent, Link
-from turngate.gateway.domain.ports.agent import Agent, Closes
+from turngate.gateway.domain.ports.agent import Agent, Closes, Examines
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.usage import Model
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.policy import ConfiguredAgent
@@ -54,6 +55,16 @@ class AgentPool:
         return {
             name: _configured(config.agents, name, agents, self._observer) for name in config.agents
         }
+
+    def agent(self, name: str) -> Agent:
+        """Return one agent alone, without its fallbacks."""
+        return self._agents[name][1]
+
+    async def examine(self, *, online: bool) -> AsyncIterator[tuple[str, Sequence[Finding]]]:
+        """Check the agents one after the other, and yield the findings for each."""
+        for name, (_, agent) in self._agents.items():
+            if isinstance(agent, Examines):
+                yield name, await agent.examine(online=online)
 
     async def close_replaced(self) -> None:
         """Close the agents that are no longer configured. No turn may use them any more."""

@@ -53,6 +53,12 @@ async def connected(
         yield adapters
 
 
+def check_libraries(config: Config) -> None:
+    """Raise ConfigError if the library of a platform with an account is missing."""
+    for platform, settings in config.platforms.accounts():
+        _load(platform, settings)
+
+
 async def examined(config: Config) -> AsyncIterator[tuple[AccountName, Sequence[Finding]]]:
     """Check the accounts online, one after the other, and yield the findings for each."""
     for platform, settings in config.platforms.accounts():

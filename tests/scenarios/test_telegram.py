@@ -351,6 +351,10 @@ async def test_check_online_finds_the_webhook_of_somebody_else_and_another_polle
         checked = await asyncio.to_thread(
             turngate, tmp_path / "other", "check", "--online", "--config", str(file)
         )
+        ours = await asyncio.to_thread(
+            turngate, tmp_path / "state", "check", "--online", "--config", str(file)
+        )
 
     assert "telegram/main: a webhook is left over from elsewhere" in checked.stdout
     assert "telegram/support: error: another program receives with this token" in checked.stdout
+    assert "telegram/support: updates are received by your running gateway" in ours.stdout

@@ -9,7 +9,7 @@ import base64
 import binascii
 import mimetypes
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from turngate.gateway.agents.acp.session_lookup import FoundSession, opened
 from turngate.gateway.agents.acp.session_map import SessionMap
 from turngate.gateway.agents.acp.turn_stream import TurnStream
 from turngate.gateway.agents.acp.updates import Enclosed, Heard
+from turngate.gateway.agents.examine import examine_program
 from turngate.gateway.agents.spec import AgentSpec
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
@@ -35,6 +36,7 @@ from turngate.gateway.domain.errors import (
     ConfigError,
 )
 from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.session import SessionEnded
 
 SECONDS_TO_STOP = 0.8
@@ -65,6 +67,9 @@ class AcpAgent:
         self._keeper = AgentProcess(spec)
         self._talks: dict[TurnId, TurnStream] = {}
         self._leaving: set[asyncio.Future[None]] = set()
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        return examine_program(self._spec)
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
         peer = await self._keeper.running()

@@ -23,6 +23,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.clock import Moment
+from turngate.gateway.domain.ports.finding import Finding as Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,11 +323,3 @@ class MenuEntry:
     summary: str
     argument: str = ""
     offered: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One result of a check of an account, with its cure if it needs one."""
-
-    words: str
-    is_error: bool = False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol, runtime_checkable
 
 from turngate.gateway.domain.agent_events import AgentEvent, Turn
 from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.session import SessionEnded
 
 
@@ -71,6 +72,16 @@ class HearsOfEndings(Protocol):
         after a crash.
 
         Whatever it raises counts as a failure. After three failures it is not called again.
+        """
+
+
+@runtime_checkable
+class Examines(Protocol):
+    """An agent that can tell what would keep it from answering."""
+
+    async def examine(self, *, online: bool) -> Sequence[Finding]:
+        """
+        Check the agent without a turn. Without `online`, ask nothing beyond this machine's files.
         """
 
 
