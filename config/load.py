@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from turngate.config.schema import (
 from turngate.config.secrets import Environment, credentials_in
 from turngate.config.unsupported import NOT_BUILT_YET
 from turngate.config.validate import validate
-from turngate.config.warnings import find_warnings
+from turngate.config.warnings import find_warnings, has_literal_secret
 from turngate.config.yaml_reader import LARGEST_FILE, read_yaml
 from turngate.gateway.domain.errors import ConfigError
 
@@ -101,6 +102,7 @@ def load(
         },
         warnings=(
             *(located(str(found), warning) for warning in find_warnings(document)),
+            *_mode_warnings(found, document),
             *_unit_warnings(config, env),
         ),
         credentials=tuple(dict.fromkeys(credentials_in(document.data))),
@@ -225,6 +227,19 @@ def _with_overrides(
         "log": config.log.model_copy(update={"level": level}),
     }
     return config.model_copy(update=update)
+
+
+def _mode_warnings(file: Path | None, document: Document) -> tuple[str, ...]:
+    """Return a warning if others can read a file that holds secrets."""
+    if file is None or not has_literal_secret(document):
+        return ()
+    mode = stat.S_IMODE(file.stat().st_mode)
+    if not mode & (stat.S_IRGRP | stat.S_IROTH):
+        return ()
+    return (
+        f"{file}: warning: other users can read the secrets in this file (mode {mode:04o}); "
+        f"run: chmod 600 {file}",
+    )
 
 
 def _unit_warnings(config: Config, env: Mapping[str, str]) -> tuple[str, ...]:

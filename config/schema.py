@@ -156,6 +156,7 @@ class Access(Section):
     """Who may use the bot, and when it answers in a group."""
 
     direct: Annotated[Literal["pairing", "listed", "open-dangerously"], AsWritten] = "pairing"
+    pairing_codes: Annotated[Count, Field(le=1000)] = 3
     groups: GroupMode = "mention"
     group_modes: Mapping[Chat, GroupMode] = Field(default={})
     wake_words: Annotated[tuple[WakeWord, ...], Strict(False)] = ()

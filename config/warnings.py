@@ -71,6 +71,11 @@ def find_warnings(document: Document) -> list[Problem]:
     return sorted(warnings)
 
 
+def has_literal_secret(document: Document) -> bool:
+    """Return whether the file holds a secret itself."""
+    return any(_is_literal_secret(path, value) for path, value in every_value(document.data))
+
+
 def _no_price(path: Path, agent: str) -> str:
     return (
         f"warning: {dotted(path)}: does not see what the agent {agent} costs, unless it reports "

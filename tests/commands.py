@@ -6,6 +6,7 @@ beside it.
 from __future__ import annotations
 
 import os
+import re
 import select
 import subprocess
 import sys
@@ -49,6 +50,13 @@ def turngate(
     )
 
 
+def address_in(line: str) -> str:
+    """The web address in the line that a daemon prints when it is up."""
+    found = re.search(r"http://[^/\s]+:\d+", line)
+    assert found is not None, line
+    return found[0]
+
+
 def errors_without_reader(state: Path, *arguments: str, said: str = "") -> str:
     """What is on stderr when whoever read stdout has gone."""
     reader, writer = os.pipe()
@@ -87,10 +95,10 @@ def scripted_gateway(state: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def daemon(state: Path) -> Iterator[subprocess.Popen[str]]:
-    """`turngate run` itself, without a web door, from its first word until it was asked to stop."""
+def daemon(state: Path, *, web: str = "null") -> Iterator[subprocess.Popen[str]]:
+    """`turngate run` itself, from its first word until it was asked to stop."""
     config = state.parent / "daemon.yaml"
-    config.write_text("web:\n  listen: null\nturns:\n  debounce: 10ms\n")
+    config.write_text(f"web:\n  listen: {web}\nturns:\n  debounce: 10ms\n")
     child = zygote.Forked(
         [TURNGATE, "run", "--config", str(config), "--state-dir", str(state)],
         env=environment(state.parent, PYTHONUNBUFFERED="1"),

@@ -11,8 +11,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from aiohttp import ClientSession
+
+from turngate.adapters.http_server import ConnectionLimits, serving
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import (
@@ -47,6 +51,7 @@ from turngate.gateway.web import (
     WebDependencies,
     WebServer,
 )
+from turngate.gateway.web.chat import MOST_TABS
 
 COOKIE_KEY = b"k" * 32
 Answer = Callable[[str], AsyncIterator[AgentEvent]]
@@ -256,6 +261,9 @@ def needs_of(door: Door) -> WebDependencies:
         clock=door.pipeline.clock,
         cookie_key=COOKIE_KEY,
         forget=door.forget,
+        serve=partial(
+            serving, shutdown_timeout=2.0, limits=ConnectionLimits(connections=MOST_TABS + 128)
+        ),
     )
 
 
@@ -281,6 +289,13 @@ async def open_door(
             await receiving
         await door.server.stop()
         await store.close()
+
+
+async def enter(client: ClientSession, door: Door) -> str:
+    """Open a one-time link, and return the address of the sockets as the page then knows it."""
+    async with client.get(door.server.link(), allow_redirects=False) as response:
+        key = response.headers["Location"].removeprefix("/chat#")
+    return f"{door.server.address}/chat/socket?{key}"
 
 
 def tool(id: str, name: str, status: ToolStatus, **more: str) -> Tool:  # noqa: A002

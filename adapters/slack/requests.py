@@ -1,8 +1,9 @@
 """
 The HTTP Events API: Slack sends requests to an address that a reverse proxy forwards here.
 
-bolt checks the signature over the raw body and its age. A replayed request is harmless: it carries
-the same event id and is deduped. Status 200 means stored; any other makes Slack retry.
+The signature over the raw body and its age are checked before the body is parsed. A replayed
+request is harmless: it carries the same event id and is deduped. Status 200 means stored; any other
+makes Slack retry.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
+from slack_bolt.adapter.aiohttp import to_aiohttp_response
 from slack_bolt.async_app import AsyncApp
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.signature import SignatureVerifier
 
+from turngate.adapters.http_server import listening_socket, serving
 from turngate.adapters.slack.account import Http, Timeouts
 from turngate.adapters.slack.api import Api
-from turngate.gateway.domain.errors import AddressTaken
 
 _SIGNED_AT = "X-Slack-Request-Timestamp"
 _SIGNATURE = "X-Slack-Signature"
@@ -47,13 +50,22 @@ async def listen_by_http(
 
 @asynccontextmanager
 async def _serving(http: Http, app: AsyncApp, progress: Callable[[], None]) -> AsyncIterator[None]:
+    verifier = SignatureVerifier(http.signing_secret)
+
     async def handle(request: web.Request) -> web.Response:
         if not _is_verifiable(request):
             return web.Response(status=401)
 
         try:
-            asked = await to_bolt_request(request)
-        except (ValueError, TypeError, AttributeError):
+            # As UTF-8, whatever charset the header names: the signature is over UTF-8.
+            body = (await request.read()).decode()
+            # Before it is parsed: strangers get no further than the hash of what they sent.
+            if not verifier.is_valid_request(body, dict(request.headers)):
+                return web.Response(status=401)
+            asked = AsyncBoltRequest(
+                body=body, query=request.query_string, headers=dict(request.headers)
+            )
+        except (ValueError, RecursionError, TypeError, AttributeError):
             # The body is neither a JSON object nor a form.
             return web.Response(status=400)
 
@@ -65,19 +77,9 @@ async def _serving(http: Http, app: AsyncApp, progress: Callable[[], None]) -> A
 
     application = web.Application(client_max_size=_LARGEST_REQUEST)
     application.router.add_post(http.path, handle)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
-    await runner.setup()
-
-    try:
-        try:
-            await web.TCPSite(runner, http.host, http.port).start()
-        except OSError as exc:
-            raise AddressTaken(
-                f"cannot listen for Slack's requests on {http.host}:{http.port}: {exc.strerror}"
-            ) from exc
+    listening = listening_socket(http.host, http.port, "cannot listen for Slack's requests")
+    async with serving(application, listening, shutdown_timeout=_SHUTDOWN_TIMEOUT):
         yield
-    finally:
-        await runner.cleanup()
 
 
 def _is_verifiable(request: web.Request) -> bool:

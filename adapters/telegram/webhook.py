@@ -17,15 +17,12 @@ from aiogram.methods import GetWebhookInfo, SetWebhook
 from aiohttp import web
 from yarl import URL
 
+from turngate.adapters.http_server import listening_socket, serving
 from turngate.adapters.telegram.account import Timeouts, Webhook
 from turngate.adapters.telegram.api import Api
 from turngate.adapters.telegram.intake import Intake, number_of
 from turngate.adapters.telegram.normalise import HANDLED
-from turngate.gateway.domain.errors import (
-    AddressTaken,
-    Retryable,
-    TurngateError,
-)
+from turngate.gateway.domain.errors import Retryable, TurngateError
 
 _SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header
 _LARGEST_UPDATE = 4 * 1024 * 1024
@@ -79,25 +76,16 @@ async def _serving(intake: Intake, webhook: Webhook) -> AsyncIterator[None]:
 
     app = web.Application(client_max_size=_LARGEST_UPDATE)
     app.router.add_post(URL(webhook.url).path or "/", handle)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_TIMEOUT)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, webhook.host, webhook.port).start()
-        except OSError as exc:
-            raise AddressTaken(
-                f"the webhook cannot listen at {webhook.host}:{webhook.port}: {exc.strerror}"
-            ) from exc
+    listening = listening_socket(webhook.host, webhook.port, "the webhook cannot listen")
+    async with serving(app, listening, shutdown_timeout=_SHUTDOWN_TIMEOUT):
         yield
-    finally:
-        await runner.cleanup()
 
 
 async def _take(intake: Intake, request: web.Request) -> web.Response:
     try:
         update = json.loads(await request.read())
         number_of(update)
-    except (ValueError, AttributeError, TurngateError):
+    except (ValueError, RecursionError, AttributeError, TurngateError):
         return web.Response(status=400)
     try:
         await intake.take([update])

@@ -61,7 +61,8 @@ def restore(
     from turngate.gateway.daemon.system_clock import SystemClock
     from turngate.gateway.stores.sqlite.restore import restore as put_back
 
-    with take_lock(state_of(config, state_dir).folder, timeout=1.0) as lock, Progress() as progress:
+    folder = state_of(config, state_dir).folder
+    with take_lock(folder, timeout=1.0, command=True) as lock, Progress() as progress:
         restored = put_back(
             file, lock.state.database, SystemClock().now(), moved=moved, tell=progress
         )

@@ -24,12 +24,18 @@ def check(
 
     from turngate.config.load import load
     from turngate.gateway.cli.check_text import Report, look, print_report, under_strict_unit
+    from turngate.gateway.daemon.state_dir import access_warnings
 
     report = Report(json)
     try:
         loaded = load(config, state_dir)
         # Under the strict unit itself, `load` reports the same warnings: dedupe, keep the order.
-        warnings = tuple(dict.fromkeys((*loaded.warnings, *under_strict_unit(loaded))))
+        found = (
+            *loaded.warnings,
+            *access_warnings(loaded.config.state_dir),
+            *under_strict_unit(loaded),
+        )
+        warnings = tuple(dict.fromkeys(found))
         if not json:
             for warning in warnings:
                 typer.echo(warning, err=True)

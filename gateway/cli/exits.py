@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from turngate.gateway.domain.errors import (
+    CommandRuns,
     ConfigError,
     StateInUse,
     StoreError,
@@ -28,6 +29,8 @@ class Exit(IntEnum):
 
 _BY_ERROR: tuple[tuple[type[TurngateError], Exit], ...] = (
     (ConfigError, Exit.WRONG_CONFIG),
+    # Not 73, after which systemd gives up: the command ends, and a new start finds the folder free.
+    (CommandRuns, Exit.FAILED),
     (StateInUse, Exit.STATE_IN_USE),
     (StoreError, Exit.STORAGE),
     (Unauthorized, Exit.ACCOUNTS_REFUSED),

@@ -81,7 +81,9 @@ class LineEditor:
             readline.get_history_item(at + 1) for at in range(readline.get_current_history_length())
         ]
         draft = self._file.with_name(f"{self._file.name}.{os.getpid()}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        # A new file, never what a link of that name leads to.
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.writelines(f"{json.dumps(each)}\n" for each in message[-_LONGEST_HISTORY:])
         # Atomic, because several chats may end at the same time.

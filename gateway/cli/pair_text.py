@@ -32,6 +32,13 @@ def print_people(found: Json) -> None:
         shown.add_row(line(row["who"], "bold"), "pending", age(row["asked_at"]), until)
 
     terminal().print(shown)
+    for row in _rows(found, "exhausted"):
+        account = printable_line(f"{row['platform']}/{row['account']}")
+        typer.echo(
+            f"\n{account}: all {row['codes']} codes are in use, so nobody else gets one before "
+            f"{local_time(row['until'])}. `turngate pair revoke WHO` frees the code of somebody "
+            "you do not know; `access.pairing_codes` in the config allows more at once."
+        )
 
 
 def print_approved(found: Json) -> None:

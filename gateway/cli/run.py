@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Never
@@ -15,14 +16,15 @@ import typer
 from turngate.gateway.cli.exits import exit_of
 from turngate.gateway.cli.options import ConfigFile, StateDir
 from turngate.gateway.cli.printable import printable
-from turngate.gateway.daemon.state_dir import take_lock
-from turngate.gateway.domain.errors import ConfigError, TurngateError
+from turngate.gateway.daemon.state_dir import access_warnings, wait_for_lock
+from turngate.gateway.domain.errors import CommandRuns, ConfigError, TurngateError
 
 if TYPE_CHECKING:
     from turngate.config.load import Loaded, Service
+    from turngate.gateway.daemon.sd_notify import Systemd
 
-# A short command may be using the state folder.
-_LOCK_TIMEOUT = 2.0
+# More than the time between two calls of `_WaitingNotice`.
+_STARTS_WITHIN = timedelta(minutes=1)
 
 
 def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
@@ -54,15 +56,16 @@ def run(config: ConfigFile = None, state_dir: StateDir = None) -> None:
 
 
 def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> None:
+    from turngate.gateway.daemon.sd_notify import Systemd
+
+    warn = partial(_write_to_journal, priority=4) if to_journal else partial(typer.echo, err=True)
     loaded = load()
-    for warning in loaded.warnings:
-        if to_journal:
-            _write_to_journal(warning, priority=4)
-        else:
-            typer.echo(warning, err=True)
+    for warning in (*loaded.warnings, *access_warnings(loaded.config.state_dir)):
+        warn(warning)
 
     # Take the lock before the slow imports, so that a second daemon fails at once.
-    with take_lock(loaded.config.state_dir, timeout=_LOCK_TIMEOUT) as lock:
+    waiting = _WaitingNotice(Systemd(service.notify_socket), warn)
+    with wait_for_lock(loaded.config.state_dir, waiting.tell) as lock:
         import asyncio
 
         from turngate.gateway.daemon.process import Daemon
@@ -75,6 +78,23 @@ def _run(load: Callable[[], Loaded], service: Service, *, to_journal: bool) -> N
             raise loaded.located(exc) from exc
         finally:
             daemon.log_to_the_end()
+
+
+class _WaitingNotice:
+    """Tells the operator and the service manager what the start is waiting for."""
+
+    def __init__(self, systemd: Systemd, warn: Callable[[str], object]) -> None:
+        self._systemd = systemd
+        self._warn = warn
+        self._told: set[int | None] = set()
+
+    def tell(self, runs: CommandRuns) -> None:
+        """Report that a command holds the state folder; in the log once for each command."""
+        if runs.pid not in self._told:
+            self._told.add(runs.pid)
+            self._warn(f"waiting: {runs}")
+        self._systemd.starting(_STARTS_WITHIN)
+        self._systemd.status(f"Waiting for process {runs.pid}, a command, to end.")
 
 
 def _write_to_journal(text: str, *, priority: int) -> None:

@@ -31,7 +31,7 @@ from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.store_values import Pruned
-from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.inbound.pairing import MOST_PENDING, Pairing
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules.retention import CleanUpRules
 from turngate.gateway.stores.session_files import FileRules, SessionFiles
@@ -49,6 +49,7 @@ class State:
     folder: Path
     rules: CleanUpRules = CleanUpRules()
     keep_files: timedelta = FileRules().keep
+    pairing_codes: int = MOST_PENDING
 
     def ask(
         self,
@@ -75,7 +76,8 @@ class State:
 
         try:
             # Inside the try: a key file that cannot be read raises, and the store must be closed.
-            pairing = Pairing(store, read_or_make_key(state.privacy_key))
+            key = read_or_make_key(state.privacy_key)
+            pairing = Pairing(store, key, most_pending=self.pairing_codes)
             work = {**queue_requests(store, clock), **pair_requests(pairing)}
             asked = {**status_requests(store), **usage_requests(store), **repair_requests(store)}
             yield {**sessions, **asked, **work}
@@ -108,7 +110,12 @@ def state_of(config: Path | None, state_dir: Path | None) -> State:
     for warning in loaded.warnings:
         typer.echo(warning, err=True)
     found = loaded.config
-    return State(found.state_dir, found.clean_up_rules(), found.files.keep)
+    return State(
+        found.state_dir,
+        found.clean_up_rules(),
+        found.files.keep,
+        found.access.pairing_codes,
+    )
 
 
 @contextmanager

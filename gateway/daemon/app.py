@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import MappingProxyType
 
+from turngate.adapters.http_server import ConnectionLimits, serving
 from turngate.adapters.screens import BrowserScreens, Screens
 from turngate.config.fields import ListenAddress
 from turngate.config.schema import Config
@@ -63,7 +64,7 @@ from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.inbound.admission import Admission
 from turngate.gateway.inbound.background_messages import BackgroundMessages
 from turngate.gateway.inbound.edits import Edits
-from turngate.gateway.inbound.pairing import Pairing
+from turngate.gateway.inbound.pairing import MOST_PENDING, Pairing
 from turngate.gateway.observability.metrics import METRICS_TYPE
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
@@ -84,6 +85,11 @@ from turngate.gateway.turns.quarantine import Quarantine
 from turngate.gateway.turns.questions import Questions
 from turngate.gateway.turns.recorder import TurnRecorder
 from turngate.gateway.web import WebDependencies, WebServer
+from turngate.gateway.web.chat import MOST_TABS
+
+# Less than the five seconds that the whole shutdown has after the drain.
+_WEB_SHUTDOWN_TIMEOUT = 2.0
+_WEB_LIMITS = ConnectionLimits(connections=MOST_TABS + 128)
 
 
 def build_pipeline(
@@ -98,6 +104,7 @@ def build_pipeline(
     lane_rules: LaneRules,
     delivery_rules: DeliveryRules,
     max_parts: int = 20,
+    pairing_codes: int = MOST_PENDING,
 ) -> Pipeline:
     """Build every object that takes part in the life of a message."""
     # Turns and deliveries wait while the store is unavailable. Sweep, health and control verbs get
@@ -105,7 +112,7 @@ def build_pipeline(
     store = waiting(store, observer)
     delivery = Delivery(delivery_rules, accounts, store, clock, observer, tasks)
     splitter = Splitter(accounts=accounts, files=files, observer=observer, most_parts=max_parts)
-    pairing = Pairing(store, policy.pairing_key, delivery.enqueue)
+    pairing = Pairing(store, policy.pairing_key, delivery.enqueue, most_pending=pairing_codes)
     billing = Billing(policy, store, observer, clock)
     compaction = Compaction(policy, store, observer, clock, billing, tasks)
 
@@ -236,6 +243,7 @@ async def running(
             lane_rules=lane_rules(config),
             delivery_rules=delivery_rules(config),
             max_parts=config.delivery.max_parts,
+            pairing_codes=config.access.pairing_codes,
         )
         gateway = _build_gateway(config, lock, store, pool, pipeline, tasks)
         gateway.supervise(accounts)
@@ -412,5 +420,6 @@ def _web_server(gateway: Gateway, screens: Screens, listen: ListenAddress, lock:
         clock=gateway.clock,
         cookie_key=read_or_make_key(lock.state.web_key),
         forget=pipeline.attachments.files.forget,
+        serve=partial(serving, shutdown_timeout=_WEB_SHUTDOWN_TIMEOUT, limits=_WEB_LIMITS),
     )
     return WebServer(listen.host, listen.port, dependencies)

@@ -103,7 +103,7 @@ class Daemon:
                     StallProbe(gateway.observer).run(),
                 ):
                     beside.create_task(chore, name="chore")
-                _welcome(gateway, to_person=not self._systemd.listens)
+                _welcome(gateway)
                 self._systemd.ready()
                 await self._until_over(gateway)
         except asyncio.CancelledError:
@@ -278,18 +278,22 @@ def _store_line(store: StoreStatus) -> list[str]:
     return [f"{words} (`turngate status` says what to do)"]
 
 
-def _welcome(gateway: Gateway, *, to_person: bool) -> None:
-    """Print the login link to a terminal only, not to a journal that others can read."""
-    if gateway.web is not None and not to_person:
+def _welcome(gateway: Gateway) -> None:
+    """
+    Say how to open the chat. The login link itself goes to a terminal only: standard output may
+    also be a file, a container's log or a journal, which others can read.
+    """
+    if gateway.web is None:
         typer.echo(
-            "The gateway runs. `turngate web link` makes a link for a browser on this machine."
+            "The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it."
         )
-    elif gateway.web is not None:
+    elif sys.stdout.isatty():
         typer.echo(f"Open {gateway.web.link()} in a browser on this machine.")
         typer.echo(
             "The link works once; `turngate web link` makes another. Ctrl-C stops the gateway."
         )
     else:
         typer.echo(
-            "The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it."
+            f"The gateway runs at {gateway.web.address}. `turngate web link` makes a link for a "
+            "browser on this machine."
         )

@@ -62,6 +62,7 @@ class Reload:
         self.pipeline.lanes.change(lane_rules(effective))
         self.pipeline.delivery.change(delivery_rules(effective))
         self.pipeline.splitter.most_parts = effective.delivery.max_parts
+        self.pipeline.admission.pairing.most_pending = effective.access.pairing_codes
         self.pipeline.attachments.files.rules = file_rules(effective)
         self.sweep.rules = effective.clean_up_rules()
         self.backups.change(backup_rules(effective))

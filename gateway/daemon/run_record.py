@@ -76,7 +76,10 @@ class RunRecord:
         # the quarantine. A full disk is reported where it matters.
         draft = self._file.with_name(f"{self._file.name}.new")
         with suppress(OSError):
-            draft.write_text(json.dumps(self._written))
+            # A new file, never what a link of that name leads to.
+            draft.unlink(missing_ok=True)
+            with draft.open("x") as file:
+                file.write(json.dumps(self._written))
             draft.replace(self._file)
 
     def _was_ended_from_outside(self) -> bool:

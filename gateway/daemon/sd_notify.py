@@ -39,6 +39,10 @@ class Systemd:
         # systemd orders reloads by this time: CLOCK_MONOTONIC in microseconds.
         self._tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
+    def starting(self, longest: timedelta) -> None:
+        """Report that the start goes on, and may take this much longer."""
+        self._tell(f"EXTEND_TIMEOUT_USEC={longest // _MICROSECOND}")
+
     def stopping(self, longest: timedelta) -> None:
         """Report that the shutdown has begun, and how long it may take."""
         self._tell("STOPPING=1", f"EXTEND_TIMEOUT_USEC={longest // _MICROSECOND}")

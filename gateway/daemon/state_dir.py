@@ -7,23 +7,32 @@ belongs to the kernel: it ends with its process, and the next start has nothing 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import stat
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 from turngate.gateway.domain.errors import (
+    CommandRuns,
     StateInUse,
     StoreDamaged,
     StoreUnavailable,
 )
 
+LONGEST_COMMAND = 600.0
+"""Seconds that a daemon waits for a command before it leaves the rest to its next start."""
+
 _KEY_SIZE = 32
 _PAUSE = 0.02
+_BETWEEN_NEWS = 2.0
+_COMMAND = b"command"
 # A process that just took the lock needs a moment to replace the pid of a dead one.
 _LOOKS_FOR_PID = 25
 
@@ -46,7 +55,10 @@ class StateDir:
 
     @property
     def lock_file(self) -> Path:
-        """The file that is locked, with the pid inside, while a process uses the folder."""
+        """
+        The file that is locked while a process uses the folder. It holds the pid, and on a second
+        line whether the process is a command.
+        """
         return self.path / "turngate.lock"
 
     @property
@@ -116,24 +128,61 @@ class Lock:
         self.release()
 
 
-def take_lock(folder: Path, *, timeout: float = 0.0) -> Lock:
+def take_lock(folder: Path, *, timeout: float = 0.0, command: bool = False) -> Lock:
     """
-    Create the folder if it is missing, and lock it.
+    Create the folder if it is missing, and lock it, for a daemon or a `command`.
 
-    `timeout` in seconds is for a daemon that starts while a short command runs. Raises StateInUse
-    with the pid of the holder, StoreUnavailable if the folder cannot be created or written.
+    `timeout` in seconds is for a holder that is about to end. Raises StateInUse with the pid of the
+    holder, CommandRuns if that is a command, StoreUnavailable if the folder cannot be created or
+    written, or if other users could replace what is in it.
     """
     state = StateDir(_absolute(folder))
     _make(state.path)
+    _check_owner(state.path)
     deadline = time.monotonic() + timeout
 
     while True:
         try:
-            return _try_lock(state)
+            return _try_lock(state, command=command)
         except StateInUse:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_PAUSE)
+
+
+def wait_for_lock(
+    folder: Path, tell: Callable[[CommandRuns], None], *, longest: float = LONGEST_COMMAND
+) -> Lock:
+    """
+    Take the lock for a daemon, and wait while a command has it; `tell` is called now and then.
+
+    Raises StateInUse soon if another daemon has it, and CommandRuns after `longest` seconds.
+    """
+    deadline = time.monotonic() + longest
+    while True:
+        left = deadline - time.monotonic()
+        try:
+            return take_lock(folder, timeout=min(_BETWEEN_NEWS, max(left, 0.0)))
+        except CommandRuns as exc:
+            if left <= 0:
+                raise
+            tell(exc)
+
+
+def access_warnings(folder: Path) -> tuple[str, ...]:
+    """Return what the mode of an existing state folder allows to others, as sentences."""
+    try:
+        found = folder.stat()
+    except (OSError, ValueError):
+        return ()
+    if not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return ()
+    who = "everybody" if found.st_mode & stat.S_IWOTH else "its group"
+    return (
+        f"warning: the state folder {folder} can be written by {who} (mode "
+        f"{stat.S_IMODE(found.st_mode):04o}), who could replace everything in it; run: chmod "
+        f"go-rwx {folder}",
+    )
 
 
 def read_or_make_key(path: Path) -> bytes:
@@ -185,21 +234,47 @@ def _exists(path: Path) -> bool:
         return True  # permission denied or no path: using it fails with the real reason
 
 
-def _try_lock(state: StateDir) -> Lock:
+def _check_owner(folder: Path) -> None:
+    """Refuse a folder whose files other users could replace, the keys and the database included."""
+    try:
+        found = folder.stat()
+    except (OSError, ValueError):
+        return  # opening it fails with the real reason
+
+    # Root reads and writes everything anyway, so its folder and its commands are as safe as it is.
+    if os.geteuid() not in (0, found.st_uid) and found.st_uid != 0:
+        raise StoreUnavailable(
+            f"state folder {folder} belongs to another user (uid {found.st_uid}); run as that "
+            "user, or pass another --state-dir"
+        )
+    if found.st_mode & stat.S_IWOTH:
+        raise StoreUnavailable(
+            f"state folder {folder} can be written by everybody (mode "
+            f"{stat.S_IMODE(found.st_mode):04o}); run: chmod go-rwx {folder}"
+        )
+
+
+def _try_lock(state: StateDir, *, command: bool) -> Lock:
     with ExitStack() as opened:
         try:
             folder = _opened(opened, state.path, os.O_RDONLY | os.O_DIRECTORY)
-            descriptor = _opened(opened, state.lock_file, os.O_RDWR | os.O_CREAT)
+            # Never through a link: the file is emptied below, whoever it belongs to.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            descriptor = _opened(opened, state.lock_file, flags)
             _hold(folder, descriptor)
             # It may have been removed between opening and locking. `take_lock` tries again.
             if not _is_still_there(state.lock_file, descriptor):
                 raise BlockingIOError
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            kind = _COMMAND + b"\n" if command else b""
+            os.pwrite(descriptor, b"%d\n%b" % (os.getpid(), kind), 0)
         except BlockingIOError:
-            pid = _holder(descriptor)
-            raise StateInUse(_in_use(state.path, pid), pid=pid) from None
+            raise _in_use(state.path, _holder(descriptor)) from None
         except (OSError, ValueError) as exc:
+            if isinstance(exc, OSError) and exc.errno == errno.ELOOP:
+                raise StoreUnavailable(
+                    f"{state.lock_file} is a link, which is not followed; remove it"
+                ) from exc
             raise _not_writable(state.path, exc) from exc
         # Locked: the descriptors stay open, because closing them releases the lock.
         opened.pop_all()
@@ -237,19 +312,27 @@ def _is_still_there(path: Path, descriptor: int) -> bool:
         return False
 
 
-def _holder(descriptor: int) -> int | None:
-    pid = None
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """What the lock file says of the process that has it."""
+
+    pid: int | None = None
+    is_command: bool = False
+
+
+def _holder(descriptor: int) -> _Holder:
+    holder = _Holder()
     for _ in range(_LOOKS_FOR_PID):
-        pid = _written_pid(descriptor)
-        if pid is not None and _is_alive(pid):
-            return pid
+        holder = _written_holder(descriptor)
+        if holder.pid is not None and _is_alive(holder.pid):
+            return holder
         time.sleep(_PAUSE)
-    return pid
+    return holder
 
 
-def _written_pid(descriptor: int) -> int | None:
-    written = os.pread(descriptor, 32, 0).strip()
-    return int(written) if written.isdigit() else None
+def _written_holder(descriptor: int) -> _Holder:
+    pid, _, kind = os.pread(descriptor, 64, 0).partition(b"\n")
+    return _Holder(int(pid), kind.strip() == _COMMAND) if pid.isdigit() else _Holder()
 
 
 def _is_alive(pid: int) -> bool:
@@ -262,9 +345,17 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _in_use(folder: Path, pid: int | None) -> str:
-    who = f"process {pid}" if pid else "another process"
-    return f"state folder {folder} is in use by {who}; stop it, or pass another --state-dir"
+def _in_use(folder: Path, holder: _Holder) -> StateInUse:
+    who = f"process {holder.pid}" if holder.pid else "another process"
+    if holder.is_command:
+        return CommandRuns(
+            f"state folder {folder} is in use by {who}, a command; it is free when that has ended",
+            pid=holder.pid,
+        )
+    return StateInUse(
+        f"state folder {folder} is in use by {who}; stop it, or pass another --state-dir",
+        pid=holder.pid,
+    )
 
 
 def _read_key(path: Path) -> bytes:

@@ -3,7 +3,8 @@ Every error the gateway raises on purpose, by the reaction it requires.
 
 TurngateError
 ├── ConfigError           refuse to start; the text says file, line and remedy
-├── StateInUse            refuse to start: another process holds the state folder
+├── StateInUse            refuse to start: another daemon holds the state folder
+│   └── CommandRuns       wait: a command holds it, and ends by itself
 ├── AddressTaken          refuse to start: another program listens on our address
 ├── Unauthorized          stop this account; the operator must act
 ├── Retryable             retry later
@@ -52,6 +53,10 @@ class StateInUse(TurngateError):
     def __init__(self, message: str, *, pid: int | None) -> None:
         super().__init__(message)
         self.pid = pid
+
+
+class CommandRuns(StateInUse):
+    """A command, and no daemon, holds the state folder."""
 
 
 class AddressTaken(TurngateError):

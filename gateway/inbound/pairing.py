@@ -11,9 +11,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.messages import MAIN_ACCOUNT, SessionSource
@@ -61,12 +61,14 @@ class Pairing:
     Codes and approved users. `approved` mirrors the store after `open`.
 
     `send_on` delivers parts of the outbox; without it the next start of the daemon does.
+    `most_pending`: codes of an account that can be open at once, because everybody can ask for one.
     """
 
     people: People
     key: bytes = field(repr=False)
     send_on: Callable[[Part], None] = lambda part: None
     approved: set[Person] = field(default_factory=set)
+    most_pending: int = MOST_PENDING
 
     async def open(self) -> None:
         """Read the approved users. Called before the first message."""
@@ -87,7 +89,7 @@ class Pairing:
                 target=source.nameless, text=_INVITATION.format(code=code), reply_to=message_id
             ),
             valid_for=VALID_FOR,
-            most_pending=MOST_PENDING,
+            most_pending=self.most_pending,
         )
         self._send(await self.people.invite(invitation))
 
@@ -133,6 +135,20 @@ class Pairing:
     async def listed(self) -> tuple[list[Approved], list[Pending]]:
         """Return approved and pending users."""
         return await self.people.approved(), await self.people.pending()
+
+    def exhausted(self, pending: Sequence[Pending]) -> dict[tuple[str, str], datetime]:
+        """Return the accounts that give out no code now, and when each next has one."""
+        by_account: dict[tuple[str, str], list[datetime]] = {}
+        for each in pending:
+            account = each.person.platform, each.person.account
+            by_account.setdefault(account, []).append(each.until)
+
+        # More than the limit are open where the operator has lowered it.
+        return {
+            account: sorted(until)[len(until) - self.most_pending]
+            for account, until in by_account.items()
+            if len(until) >= self.most_pending
+        }
 
     def _send(self, parts: tuple[Part, ...]) -> None:
         for part in parts:

@@ -1,7 +1,9 @@
 """
 Access control of the web server. It listens on loopback, so the threat is other web pages in the
 same browser. They are rejected by the Host header (DNS rebinding), the Origin header (cross-site
-requests) and a cookie that only a one-time link sets.
+requests) and a cookie that only a one-time link sets. Browsers send a cookie to every port of a
+host, so other users' servers on this machine may see it: sockets also need a key that only the
+page has.
 """
 
 from __future__ import annotations
@@ -61,16 +63,20 @@ class OneTimeLinks:
 class Guard:
     """The checks of one server, which listens on one port."""
 
-    def __init__(self, port: int, cookie_key: bytes, clock: Clock) -> None:
+    def __init__(
+        self, port: int, cookie_key: bytes, clock: Clock, *, host: str = "127.0.0.1"
+    ) -> None:
         # Cookies are shared by all ports of a host, so each server needs its own cookie name.
         self.cookie_name = f"turngate_{port}"
         self._port = port
         self._key = hmac.digest(cookie_key, b"turngate web cookie", "sha256")
+        self._page_key = hmac.digest(cookie_key, b"turngate web page", "sha256")
         self._clock = clock
-        self._hosts = frozenset(f"{name}:{port}" for name in _LOOPBACK_NAMES)
+        names = {*_LOOPBACK_NAMES, host}
+        self._hosts = frozenset(f"{name}:{port}" for name in names)
         # Browsers omit the default port from the Host header.
         if port == _HTTP_PORT:
-            self._hosts |= frozenset(_LOOPBACK_NAMES)
+            self._hosts |= names
 
     def is_ours(self, host: str) -> bool:
         """Whether a Host header names this server."""
@@ -120,6 +126,19 @@ class Guard:
         if not self.is_valid_cookie(cookies):
             raise AccessDenied(
                 "This browser has no access yet. `turngate web link` prints a link.",
+                status=HTTPStatus.UNAUTHORIZED,
+            )
+
+    def page_key(self, cookie: str) -> str:
+        """Return the key that belongs to a cookie, for the page to keep."""
+        return hmac.new(self._page_key, cookie.encode("utf-8", "replace"), "sha256").hexdigest()
+
+    def check_page_key(self, cookies: Mapping[str, str], given: str) -> None:
+        """Raise AccessDenied if the key is not that of the cookie."""
+        wanted = self.page_key(cookies.get(self.cookie_name, ""))
+        if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
+            raise AccessDenied(
+                "This page has no access yet. `turngate web link` prints a link.",
                 status=HTTPStatus.UNAUTHORIZED,
             )
 

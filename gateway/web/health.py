@@ -1,6 +1,6 @@
 """
 Endpoints for monitoring: liveness, readiness and metrics. They need no cookie and reveal no
-messages.
+messages; the Host header is checked as everywhere, so that no web page can read them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from http import HTTPStatus
 from aiohttp import web
 
 from turngate.gateway.web.dependencies import WebDependencies
-
-PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
 
 
 def health_routes(dependencies: WebDependencies) -> list[web.RouteDef]:

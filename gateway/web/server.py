@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
@@ -22,9 +23,8 @@ from turngate.gateway.web.guard import (
     OneTimeLinks,
 )
 
-# Less than the five seconds that the whole shutdown has after the drain.
-_SECONDS_TO_STOP = 2.0
 _BACKLOG = 256
+_SOCKET = "/chat/socket"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -52,7 +52,7 @@ class WebServer:
         self._port = port
         self._dependencies = dependencies
         self._links = OneTimeLinks(dependencies.clock)
-        self._runner: web.AppRunner | None = None
+        self._serving = AsyncExitStack()
 
     @property
     def address(self) -> str:
@@ -70,26 +70,22 @@ class WebServer:
         self._port = listening.getsockname()[1]
 
         routes = _Routes(
-            Guard(self._port, self._dependencies.cookie_key, self._dependencies.clock),
+            Guard(
+                self._port,
+                self._dependencies.cookie_key,
+                self._dependencies.clock,
+                host=_bracketed(self._host),
+            ),
             self._links,
             self._dependencies,
         )
-        # No access log: it would contain the codes of one-time links. No signal handlers: they
-        # belong to the daemon.
-        self._runner = web.AppRunner(
-            routes.application(),
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=_SECONDS_TO_STOP,
+        await self._serving.enter_async_context(
+            self._dependencies.serve(routes.application(), listening)
         )
-        await self._runner.setup()
-        await web.SockSite(self._runner, listening).start()
 
     async def stop(self) -> None:
-        """Close the port, then every tab."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        """Close the port, then every tab. Idempotent."""
+        await self._serving.aclose()
 
 
 class _Routes:
@@ -111,7 +107,7 @@ class _Routes:
                 # A HEAD request must not use up a code.
                 web.get("/enter", self._enter, allow_head=False),
                 web.get("/chat", self._page),
-                web.get("/chat/socket", self._chat.handle, allow_head=False),
+                web.get(_SOCKET, self._chat.handle, allow_head=False),
                 web.get("/static/{path:.+}", self._static),
             ]
         )
@@ -124,10 +120,7 @@ class _Routes:
 
     @web.middleware
     async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check Host, Origin and cookie before the handler; health and metrics need none."""
-        if request.path in health.PATHS:
-            return await handler(request)
-
+        """Check Host, Origin and cookie before the handler; health and metrics need no cookie."""
         try:
             self._guard.check_host(request.host)
             # A WebSocket handshake is a GET that browsers allow across origins, so it is checked
@@ -139,6 +132,9 @@ class _Routes:
                 self._guard.check_origin(request.host, request.headers.get(hdrs.ORIGIN))
             if request.path.startswith("/chat"):
                 self._guard.check_cookie(request.cookies)
+            # The page itself holds nothing private. It asks with its key whether that is valid.
+            if request.path == _SOCKET or "key" in request.query:
+                self._guard.check_page_key(request.cookies, request.query.get("key", ""))
             return await handler(request)
         except AccessDenied as exc:
             if exc.status is HTTPStatus.UNAUTHORIZED:
@@ -155,10 +151,14 @@ class _Routes:
         if not self._links.use(request.query.get("code", "")):
             return self._html("enter.html", HTTPStatus.UNAUTHORIZED)
 
-        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: "/chat"})
+        cookie = self._guard.new_cookie()
+        # In the fragment, which browsers send to no server; the page keeps it in a storage that
+        # other ports cannot read.
+        location = f"/chat#key={self._guard.page_key(cookie)}"
+        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: location})
         response.set_cookie(
             self._guard.cookie_name,
-            self._guard.new_cookie(),
+            cookie,
             max_age=int(COOKIE_LASTS.total_seconds()),
             path="/",
             # Not `secure`: the server speaks plain HTTP, on loopback.

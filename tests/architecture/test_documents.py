@@ -81,3 +81,16 @@ def test_every_make_target_that_is_named_exists() -> None:
 
 def test_the_readme_fits_on_a_few_screens() -> None:
     assert len(README.read_text().splitlines()) <= 150
+
+
+def test_a_service_is_installed_with_hashes() -> None:
+    """Finding R28: without the lock, whatever the index has that day was installed."""
+    installs = [
+        line[line.index("pip install") :]
+        for page in (ROOT / "docs" / "operations").glob("*.md")
+        for line in page.read_text().splitlines()
+        if "pip install" in line
+    ]
+
+    assert len(installs) >= 2
+    assert [line for line in installs if not re.search("--require-hashes|--no-deps", line)] == []

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.commands import address_in
 from tests.simulators.telegram import TOKENS
 
 TURNGATE = [sys.executable, "-m", "gateway"]
@@ -54,7 +55,7 @@ def daemon(more: str = "") -> dict[str, float]:
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as process:
             assert process.stdout is not None
-            address = process.stdout.readline().split("/enter")[0].removeprefix("Open ")
+            address = address_in(process.stdout.readline())
             _wait_until_ready(address)
             cpu = _cpu_of(process.pid)
             time.sleep(IDLE_SECONDS)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.commands import TURNGATE, environment
+from tests.commands import TURNGATE, address_in, environment
 from tests.discord_daemon import bot
 from tests.simulators.discord import GUILD
 from tests.simulators.running import Remote, as_process
@@ -127,7 +127,7 @@ async def _daemon(
     assert process.stdout is not None
     try:
         line = (await process.stdout.readline()).decode()
-        running = _Running(http, line.split("/enter")[0].removeprefix("Open "))
+        running = _Running(http, address_in(line))
         await running.until_ready()
         yield began, running
     finally:

@@ -44,9 +44,9 @@ class Daemon:
             self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
-        link = re.search(r"http://\S+", self._process.stdout.readline())
-        assert link is not None
-        return link[0]
+        assert "The gateway runs" in self._process.stdout.readline()
+        asking = [*self._command[:3], "web", "link", *self._command[4:]]
+        return subprocess.check_output(asking, text=True).strip()
 
     def end(self, how: signal.Signals) -> int:
         """Returns the exit status."""

@@ -510,6 +510,24 @@ def test_without_a_link_the_page_says_how_to_come_in(
     expect(page.get_by_text("turngate web link")).to_be_visible()
 
 
+def test_a_browser_with_the_cookie_alone_is_told_how_to_come_in(
+    tab: Page, complaints: list[str]
+) -> None:
+    """Finding R29: as after an upgrade from a version that had no key, or where it was removed."""
+    tab.evaluate("localStorage.clear()")
+    tab.reload()
+
+    expect(tab.get_by_text("turngate web link")).to_be_visible()
+    complaints.clear()
+
+
+def test_the_key_is_not_left_in_the_address(tab: Page) -> None:
+    """Finding R29."""
+    assert "key=" not in tab.url
+    tab.reload()
+    tab.get_by_text("Connected", exact=True).wait_for()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_the_page_in_pictures(

@@ -107,6 +107,17 @@ class TestCodes:
         await door.approve(first)
         assert await door.code_for("late")
 
+    async def test_the_operator_says_how_many_may_wait(self, door: Door) -> None:
+        """Finding R30."""
+        door.pairing.most_pending = MOST_PENDING + 1
+        codes = [await door.code_for(str(user)) for user in range(MOST_PENDING + 2)]
+
+        assert [bool(code) for code in codes] == [True] * 4 + [False]
+        pending = await door.pairing.people.pending()
+        first = min(each.until for each in pending)
+        assert door.pairing.exhausted(pending) == {("telegram", "main"): first}
+        assert door.pairing.exhausted(pending[1:]) == {}
+
     async def test_approving_lets_the_person_in_at_once_tells_him_and_works_once(
         self, store: Store, door: Door
     ) -> None:

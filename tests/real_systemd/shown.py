@@ -203,6 +203,12 @@ async def failed(people: People) -> None:
     systemctl("stop", "turngate")
     with take_lock(STATE):
         see_failure(73)
+    with take_lock(STATE, command=True):
+        systemctl("start", "--no-block", "turngate")
+        until(lambda: "a command, to end" in show("StatusText"))
+    until(lambda: show("ActiveState") == "active")
+    report("it waits for a command that uses the state folder, and starts when that has ended")
+    systemctl("stop", "turngate")
     text = CONFIG.read_text()
     CONFIG.write_text("turns: {drain: soon}\n")
     see_failure(78)

@@ -350,7 +350,7 @@ def test_what_others_said_meanwhile_is_shown_before_the_next_prompt(state: Path)
 def test_a_chat_inside_can_be_killed_and_the_next_needs_no_cleaning(state: Path) -> None:
     with in_terminal(state, "chat") as terminal:
         terminal.wait_for("chat> ")
-        pid = int((state / "turngate.lock").read_text())
+        pid = int((state / "turngate.lock").read_text().split()[0])
         subprocess.run(["kill", "-9", str(pid)], check=True)  # noqa: S607 - the system's own
         terminal.end()
 

@@ -95,6 +95,19 @@ def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> 
     )
 
 
+def test_a_state_folder_that_others_can_write_is_told_of(home: Path) -> None:
+    """Finding R25."""
+    (home / "state").mkdir()
+    (home / "state").chmod(0o775)
+    write(home, f"state_dir: {home / 'state'}\n")
+
+    result = run(home, "check")
+
+    assert (
+        f"warning: the state folder {home / 'state'} can be written by its group" in result.stderr
+    )
+
+
 @pytest.mark.parametrize("command", [("check",), ("config", "show"), ("config", "show", "--json")])
 def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(
     home: Path, command: tuple[str, ...]

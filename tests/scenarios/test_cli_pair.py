@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ def code(request: pytest.FixtureRequest, state: Path) -> Iterator[str]:
         yield given
 
 
-def document(state: Path, *arguments: str) -> dict[str, list[dict[str, str]]]:
+def document(state: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
     """What `--json` says: one document, and nothing else anywhere."""
     result = turngate(state, *arguments, "--json")
     assert (result.returncode, result.stderr) == (0, "")
@@ -61,6 +62,25 @@ def refusal(state: Path, *arguments: str) -> str:
     result = turngate(state, *arguments)
     assert (result.returncode, result.stdout) == (1, "")
     return result.stderr
+
+
+def test_it_is_shown_that_strangers_use_up_the_codes_and_the_operator_can_allow_more(
+    state: Path,
+) -> None:
+    """Finding R30: three strangers keep everybody else from getting a code, and nobody saw it."""
+    for user in ("1", "2", "3"):
+        asked_for_a_code(state, user)
+
+    (exhausted,) = document(state, "pair", "list")["exhausted"]
+    assert (exhausted["platform"], exhausted["account"], exhausted["codes"]) == (
+        "telegram",
+        "main",
+        3,
+    )
+    assert "all 3 codes are in use" in turngate(state, "pair", "list").stdout
+
+    (state.parent / "turngate.yaml").write_text("access: {pairing_codes: 4}\n")
+    assert document(state, "pair", "list")["exhausted"] == []
 
 
 def test_a_person_is_seen_approved_and_revoked(state: Path, code: str) -> None:
@@ -78,7 +98,7 @@ def test_a_person_is_seen_approved_and_revoked(state: Path, code: str) -> None:
     assert "used already" in refusal(state, "pair", "approve", code)
 
     assert document(state, "pair", "revoke", "telegram/main:12345")["revoked"][0]["id"] == "12345"
-    assert document(state, "pair", "list") == {"approved": [], "pending": []}
+    assert document(state, "pair", "list") == {"approved": [], "pending": [], "exhausted": []}
     assert "telegram:12345 was not paired" in refusal(state, "pair", "revoke", "telegram:12345")
     assert "PLATFORM:ID" in refusal(state, "pair", "revoke", "ann")
 

@@ -391,6 +391,21 @@ def test_a_holder_that_does_not_answer_exits_73_and_is_named(state: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("command", [("status",), ("web", "link"), ("chat",)])
+def test_a_daemon_that_is_stuck_is_named_after_five_seconds(
+    state: Path, command: tuple[str, ...]
+) -> None:
+    """Finding R11. The kernel takes connections for a process that is stopped."""
+    with scripted_gateway(state) as stuck:
+        stuck.send_signal(signal.SIGSTOP)
+        result = turngate(state, *command, said="hello")
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"process {stuck.pid} holds {state} and does not answer; see its log, or restart it\n"
+    )
+
+
 def test_a_wrong_config_exits_78(state: Path) -> None:
     (state.parent / "turngate.yaml").write_text("sesions: {}\n")
 

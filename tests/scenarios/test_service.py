@@ -17,7 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
+from tests.commands import (
+    PATIENCE,
+    ROOT,
+    TURNGATE,
+    address_in,
+    environment,
+    in_terminal,
+    turngate,
+)
 from tests.service import (
     Listener,
     reload,
@@ -30,6 +38,7 @@ from tests.simulators.running import Remote, in_process
 from tests.simulators.telegram import TOKENS, Telegram
 from tests.telegram_daemon import PERSON, bot, config, daemon
 from turngate.gateway.daemon.shutdown import GOES_ON
+from turngate.gateway.daemon.state_dir import take_lock
 
 STRANGER = "72002"
 # The echo agent takes more than a second for so many words.
@@ -41,6 +50,14 @@ async def sim() -> AsyncIterator[Remote]:
     """A platform without rates."""
     async with in_process(Simulator(Telegram())) as remote:
         yield remote
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> object:
+    """To be told of what the daemon does."""
+    listener = Listener(tmp_path)
+    yield listener
+    listener.close()
 
 
 async def test_a_turn_that_fits_into_the_drain_is_finished_and_delivered(
@@ -282,6 +299,23 @@ def test_who_finds_the_folder_taken_has_imported_nothing_heavy(tmp_path: Path) -
     }
 
 
+async def test_a_service_that_starts_while_a_command_runs_waits_for_it(
+    systemd: Listener, tmp_path: Path
+) -> None:
+    """Finding R12: with status 73 systemd would never start it again."""
+    state, file = tmp_path / "state", without_web(tmp_path)
+    with take_lock(state, command=True):
+        waiting = started(state, file, NOTIFY_SOCKET=systemd.path)
+        heard = await systemd.until(f"STATUS=Waiting for process {os.getpid()}, a command, to end.")
+        assert "EXTEND_TIMEOUT_USEC=60000000" in heard
+    assert "READY=1" in await systemd.until("READY=1")
+    waiting.terminate()
+    _, log = waiting.communicate(timeout=PATIENCE)
+
+    assert waiting.returncode == 0
+    assert log.count(f"waiting: state folder {state} is in use by process {os.getpid()}") == 1
+
+
 async def test_a_reload_lets_people_in_and_out_without_a_restart(
     sim: Remote, tmp_path: Path
 ) -> None:
@@ -360,14 +394,6 @@ async def test_a_turn_in_progress_does_not_notice_a_reload(sim: Remote, tmp_path
     assert len(await sim.messages()) == 1
 
 
-@pytest.fixture
-def systemd(tmp_path: Path) -> object:
-    """To be told of what the daemon does."""
-    listener = Listener(tmp_path)
-    yield listener
-    listener.close()
-
-
 async def test_the_service_manager_is_told_what_goes_on(
     sim: Remote, systemd: Listener, tmp_path: Path
 ) -> None:
@@ -394,20 +420,33 @@ async def test_ready_does_not_wait_for_a_platform_that_is_down(
         await systemd.until("STATUS=Receiving from this machine alone; telegram/main is")
 
 
-def test_the_one_time_link_is_for_people_and_not_for_a_journal(tmp_path: Path) -> None:
-    file = tmp_path / "web.yaml"
+def test_the_one_time_link_is_for_people_and_not_for_a_log(tmp_path: Path) -> None:
+    """Finding R22: the output of containers, supervisors and nohup is kept and read by others."""
+    state, file = tmp_path / "state", tmp_path / "web.yaml"
     file.write_text("web: {listen: 127.0.0.1:0}\n")
-    running = started(tmp_path / "state", file, NOTIFY_SOCKET=str(tmp_path / "nowhere"))
+    running = started(state, file)
     assert running.stdout is not None
-    assert (
-        running.stdout.readline()
-        == "The gateway runs. `turngate web link` makes a link for a browser on this machine.\n"
+    told = running.stdout.readline()
+    assert told == (
+        f"The gateway runs at {address_in(told)}. `turngate web link` makes a link for a browser "
+        "on this machine.\n"
     )
+    asked = turngate(state, "web", "link")
     running.terminate()
     output, log = running.communicate(timeout=PATIENCE)
 
     assert running.returncode == 0
     assert "code=" not in output + log
+    assert "/enter?code=" in asked.stdout
+
+
+def test_a_terminal_shows_the_one_time_link(tmp_path: Path) -> None:
+    """Finding R22."""
+    file = tmp_path / "web.yaml"
+    file.write_text("web: {listen: 127.0.0.1:0}\n")
+    with in_terminal(tmp_path / "state", "run", "--config", str(file)) as terminal:
+        terminal.wait_for("/enter?code=")
+        terminal.wait_for("The link works once")
 
 
 async def test_a_notify_socket_that_nobody_reads_is_no_reason_to_fail(

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import logging
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -20,6 +21,8 @@ from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.adapters import SlackUnderTest
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
+from turngate.adapters import http_server
+from turngate.adapters.http_server import ConnectionLimits
 from turngate.adapters.slack import plugin as slack
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.errors import (
@@ -182,6 +185,35 @@ async def test_what_nobody_understands_disturbs_nobody(
         await ear.until_heard()
 
     assert ear.texts == ["still here"]
+
+
+async def test_what_strangers_send_is_not_even_parsed(
+    at: Scene, http: slack.Http, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Finding R23: they made errors and lines in the log before the signature was looked at."""
+    deep = b"[" * 100_000 + b"]" * 100_000
+    unknown = {"Content-Type": "application/json; charset=foo"}
+    async with called(at, http, Ear()) as url:
+        unsigned = [await post(url, each, {**signed(b""), **unknown}) for each in (deep, b"\x00")]
+        by_slack = [await post(url, each, {**signed(each), **unknown}) for each in (deep, event())]
+
+    assert (unsigned, by_slack) == ([401, 401], [400, 200])
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def test_a_request_that_does_not_end_is_hung_up(
+    at: Scene, http: slack.Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding R10: 200 unfinished bodies stayed open before any signature."""
+    scaled = replace(ConnectionLimits(), first_request=0.2, body=0.2)
+    monkeypatch.setattr(http_server, "ConnectionLimits", lambda: scaled)
+    async with called(at, http, Ear()):
+        reader, writer = await asyncio.open_connection(http.host, http.port)
+        head = f"POST {http.path} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n"
+        told = "".join(f"{name}: {value}\r\n" for name, value in signed(b"").items())
+        writer.write(f"{head}{told}\r\nhalf".encode())
+        assert b"408" in await reader.readline()
+        writer.close()
 
 
 async def test_a_request_has_its_limits(at: Scene, http: slack.Http) -> None:

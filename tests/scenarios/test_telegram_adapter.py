@@ -5,6 +5,7 @@ What the Telegram adapter does beyond what every adapter must: the traps that ot
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -234,6 +235,29 @@ async def test_an_update_that_nobody_understands_keeps_no_other_from_being_heard
     await adapter.close()
 
     assert ear.texts == ["hi"]
+
+
+async def test_a_webhook_refuses_what_is_no_update_without_a_complaint(
+    at: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Finding R23: deeply nested JSON was an error of ours."""
+    webhook = telegram.Webhook(
+        url="http://127.0.0.1:48233/hook",
+        host="127.0.0.1",
+        port=48233,
+        secret="s",  # noqa: S106
+    )
+    account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, webhook=webhook)
+    adapter = telegram.TelegramAdapter(account, SystemClock())
+    deep, known = b"[" * 100_000, {"X-Telegram-Bot-Api-Secret-Token": "s"}
+    async with listening(adapter, Ear().receive), aiohttp.ClientSession() as http:
+        await _until_set(at)
+        for headers, status in ((known, 400), ({}, 403)):
+            async with http.post(webhook.url, data=deep, headers=headers) as response:
+                assert response.status == status
+    await adapter.close()
+
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 async def _until_set(at: Scene) -> None:

@@ -14,7 +14,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar
 
 from tests.fakes import user
 from tests.talk import exchange
-from tests.web_door import Door, echo, open_door, tool
+from tests.web_door import Door, echo, enter, open_door, tool
 from turngate.gateway.domain.agent_events import AgentEvent, ToolStatus
 from turngate.gateway.domain.errors import Refused, StoreUnavailable
 from turngate.gateway.domain.messages import SessionSource
@@ -92,16 +92,18 @@ class Tab:
 class Browser:
     """A browser that was let in."""
 
-    def __init__(self, door: Door, client: ClientSession, tabs: AsyncExitStack) -> None:
+    def __init__(
+        self, door: Door, client: ClientSession, tabs: AsyncExitStack, socket: str
+    ) -> None:
         self.door = door
+        self._socket = socket
         self._client = client
         self._tabs = tabs
 
     async def tab(self) -> Tab:
         """One more."""
-        address = f"{self.door.server.address}/chat/socket"
         connecting = self._client.ws_connect(
-            address, origin=self.door.server.address, max_msg_size=0
+            self._socket, origin=self.door.server.address, max_msg_size=0
         )
         return Tab(await self._tabs.enter_async_context(connecting))
 
@@ -110,8 +112,7 @@ class Browser:
 async def let_in(door: Door) -> AsyncIterator[Browser]:
     """By a link."""
     async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as client, AsyncExitStack() as tabs:
-        await client.get(door.server.link())
-        yield Browser(door, client, tabs)
+        yield Browser(door, client, tabs, await enter(client, door))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientResponse, ClientSession, CookieJar, TCPConnector, WSServerHandshakeError
 
-from tests.web_door import Door, needs_of, open_door
+from tests.web_door import Door, enter, needs_of, open_door
 from turngate.gateway.domain.errors import AddressTaken, ConfigError
 from turngate.gateway.web import Readiness, WebServer
 from turngate.gateway.web.chat import MOST_TABS
@@ -53,7 +53,7 @@ async def test_the_link_gives_a_cookie_and_leads_to_the_chat(
         cookie = response.headers["Set-Cookie"]
 
     assert response.status == 303
-    assert response.headers["Location"] == "/chat"
+    assert response.headers["Location"].startswith("/chat#key=")
     assert "HttpOnly" in cookie
     assert "SameSite=Strict" in cookie
     assert "Path=/" in cookie
@@ -111,19 +111,30 @@ async def test_the_front_page_leads_to_the_chat(door: Door, guest: ClientSession
     assert (response.status, response.headers["Location"]) == (303, "/chat")
 
 
-@pytest.mark.parametrize("path", ["/", "/chat", "/enter?code=x", "/static/chat.css", "/nothing"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/chat",
+        "/enter?code=x",
+        "/static/chat.css",
+        "/nothing",
+        "/healthz",
+        "/readyz",
+        "/metrics",
+    ],
+)
 async def test_a_name_of_somebody_else_is_answered_with_nothing_but_our_address(
     door: Door, guest: ClientSession, path: str
 ) -> None:
+    """Finding R21: a page whose own name points here could read accounts and costs."""
     response = await get(guest, door, path, Host="evil.example:80")
 
     assert response.status == 421
 
 
-async def test_health_needs_neither_cookie_nor_name(door: Door, stranger: ClientSession) -> None:
-    async with stranger.get(
-        f"{door.server.address}/healthz", headers={"Host": "probe.example"}
-    ) as response:
+async def test_health_needs_no_cookie(door: Door, stranger: ClientSession) -> None:
+    async with stranger.get(f"{door.server.address}/healthz") as response:
         assert (response.status, await response.text()) == (200, "ok")
     async with stranger.get(f"{door.server.address}/metrics") as response:
         assert (response.status, await response.text()) == (200, "turngate_up 1\n")
@@ -224,10 +235,49 @@ async def test_a_socket_needs_our_own_origin(
 
 
 async def test_a_socket_needs_the_cookie(door: Door, stranger: ClientSession) -> None:
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as other:
+        address = await enter(other, door)
+
     with pytest.raises(WSServerHandshakeError) as refused:
-        await stranger.ws_connect(f"{door.server.address}/chat/socket", origin=door.server.address)
+        await stranger.ws_connect(address, origin=door.server.address)
 
     assert refused.value.status == 401
+
+
+async def test_a_cookie_that_another_port_saw_opens_no_socket(
+    door: Door, stranger: ClientSession
+) -> None:
+    """Finding R29: a browser sends the cookie to every port of this machine."""
+    await enter(stranger, door)
+    socket = f"{door.server.address}/chat/socket"
+
+    for address in (socket, f"{socket}?key=", f"{socket}?key={'0' * 64}", f"{socket}?key=%ff"):
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await stranger.ws_connect(address, origin=door.server.address)
+        assert refused.value.status == 401
+
+
+async def test_the_key_of_one_cookie_is_not_that_of_another(
+    door: Door, stranger: ClientSession
+) -> None:
+    """Finding R29."""
+    address = await enter(stranger, door)
+    async with stranger.ws_connect(address, origin=door.server.address):
+        pass
+
+    assert await enter(stranger, door) != address
+    with pytest.raises(WSServerHandshakeError):
+        await stranger.ws_connect(address, origin=door.server.address)
+
+
+async def test_the_page_can_ask_whether_its_key_is_valid(
+    door: Door, stranger: ClientSession
+) -> None:
+    """Finding R29: a failed handshake tells a page no reason."""
+    key = (await enter(stranger, door)).partition("?")[2]
+
+    assert (await get(stranger, door, f"/chat?{key}")).status == 200
+    assert (await get(stranger, door, "/chat?key=")).status == 401
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
@@ -245,7 +295,8 @@ async def test_whatever_could_change_something_needs_our_own_origin(
 
 
 async def test_there_is_room_for_so_many_tabs_and_no_more(door: Door, guest: ClientSession) -> None:
-    address, origin = f"{door.server.address}/chat/socket", door.server.address
+    address = await enter(guest, door)
+    origin = door.server.address
     async with ClientSession(cookie_jar=guest.cookie_jar, connector=TCPConnector(limit=0)) as crowd:
         tabs = [await crowd.ws_connect(address, origin=origin) for _ in range(MOST_TABS)]
 
@@ -280,12 +331,12 @@ async def test_nothing_that_lets_people_in_or_that_they_say_is_logged(
     with caplog.at_level(logging.DEBUG):
         link = door.server.link()
         await stranger.get(link)
-        socket = await stranger.ws_connect(
-            f"{door.server.address}/chat/socket", origin=door.server.address
-        )
+        address = await enter(stranger, door)
+        socket = await stranger.ws_connect(address, origin=door.server.address)
         await socket.send_str('{"type": "say", "conversation": "c", "id": "m", "text": "a-canary"}')
         await socket.receive()
         await socket.close()
 
     assert link.rpartition("=")[2] not in caplog.text
+    assert address.rpartition("=")[2] not in caplog.text
     assert "a-canary" not in caplog.text

@@ -192,6 +192,7 @@ def test_a_secret_is_not_repeated_in_a_mistake(text: str, tmp_path: Path) -> Non
 def test_a_secret_in_the_file_itself_earns_a_warning(tmp_path: Path) -> None:
     file = tmp_path / "turngate.yaml"
     file.write_text(f"agents:\n  main:\n    api_key: {CANARY}\n")
+    file.chmod(0o600)
 
     warnings = load(file, environment={"HOME": "/home/ann"}).warnings
 
@@ -200,6 +201,24 @@ def test_a_secret_in_the_file_itself_earns_a_warning(tmp_path: Path) -> None:
         f"{file}:3:14: warning: agents.main.api_key: a secret in the file itself; "
         "keep it elsewhere and write ${NAME} or ${file:PATH}",
     )
+
+
+def test_a_file_with_a_secret_that_others_can_read_earns_a_warning_for_its_mode(
+    tmp_path: Path,
+) -> None:
+    """Finding R25."""
+    file = tmp_path / "turngate.yaml"
+    file.write_text(f"agents: {{main: {{kind: openai, model: m, api_key: {CANARY}}}}}\n")
+    file.chmod(0o644)
+
+    warnings = load(file, environment={"HOME": "/home/ann"}).warnings
+
+    assert warnings[-1] == (
+        f"{file}: warning: other users can read the secrets in this file (mode 0644); "
+        f"run: chmod 600 {file}"
+    )
+    file.write_text("agents: {main: {kind: openai, model: m, api_key: '${KEY}'}}\n")
+    assert load(file, environment={"HOME": "/home/ann", "KEY": "k"}).warnings == ()
 
 
 def test_what_the_echo_agent_does_not_use_earns_a_warning(tmp_path: Path) -> None:

@@ -102,6 +102,20 @@ def test_an_unreadable_record_is_no_crash(tmp_path: Path, written: str) -> None:
     assert record(tmp_path, FrozenClock()).previous() == PreviousRun()
 
 
+def test_a_link_in_the_place_of_the_draft_leaves_its_target_as_it_is(tmp_path: Path) -> None:
+    """Finding R25."""
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose this")
+    folder = tmp_path / "state"
+    folder.mkdir()
+    (folder / "run.json.new").symlink_to(precious)
+
+    begun(folder, FrozenClock())
+
+    assert precious.read_text() == "do not lose this"
+    assert (folder / "run.json").is_file()
+
+
 def test_a_folder_that_takes_no_writes_stops_nothing(tmp_path: Path) -> None:
     made = record(tmp_path / "missing", FrozenClock())
     made.begin("first", 0)

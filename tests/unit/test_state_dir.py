@@ -13,10 +13,13 @@ import pytest
 
 from turngate.gateway.daemon.state_dir import (
     StateDir,
+    access_warnings,
     read_or_make_key,
     take_lock,
+    wait_for_lock,
 )
 from turngate.gateway.domain.errors import (
+    CommandRuns,
     StateInUse,
     StoreDamaged,
     StoreUnavailable,
@@ -26,7 +29,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 from turngate.gateway.daemon.state_dir import take_lock
-lock = take_lock(Path(sys.argv[1]))
+lock = take_lock(Path(sys.argv[1]), command=sys.argv[2] == "command")
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -36,10 +39,10 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def holder(folder: Path) -> subprocess.Popen[str]:
+def holder(folder: Path, kind: str = "daemon") -> subprocess.Popen[str]:
     """Another process that has the lock."""
     child = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)],
+        [sys.executable, "-c", HOLDER, str(folder), kind],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -147,6 +150,87 @@ def test_who_waits_gets_it_when_it_is_released(tmp_path: Path) -> None:
     child.wait()
     assert child.stdout is not None
     child.stdout.close()
+
+
+def test_a_daemon_waits_for_a_command_and_says_for_which(tmp_path: Path) -> None:
+    """Finding R12."""
+    child = holder(tmp_path, "command")
+    told = list[CommandRuns]()
+
+    def tell(runs: CommandRuns) -> None:
+        told.append(runs)
+        end(child)
+
+    with wait_for_lock(tmp_path, tell) as lock:
+        assert lock.state.lock_file.read_text() == f"{os.getpid()}\n"
+
+    assert [each.pid for each in told] == [child.pid]
+    assert "a command; it is free when that has ended" in str(told[0])
+
+
+def test_a_daemon_does_not_wait_for_another_daemon(tmp_path: Path) -> None:
+    """Finding R12: a second daemon is to fail soon, with the status that ends its restarts."""
+    told = list[CommandRuns]()
+
+    with take_lock(tmp_path), pytest.raises(StateInUse) as caught:
+        wait_for_lock(tmp_path, told.append)
+
+    assert not isinstance(caught.value, CommandRuns)
+    assert not told
+
+
+def test_a_command_that_does_not_end_is_left_to_the_next_start(tmp_path: Path) -> None:
+    """Finding R12."""
+    with take_lock(tmp_path, command=True), pytest.raises(CommandRuns):
+        wait_for_lock(tmp_path, lambda runs: None, longest=0.1)
+
+
+def test_a_lock_file_that_is_a_link_leaves_its_target_as_it_is(tmp_path: Path) -> None:
+    """Finding R25."""
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose this")
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    (folder / "turngate.lock").symlink_to(precious)
+
+    with pytest.raises(StoreUnavailable, match=r"turngate\.lock is a link, which is not followed"):
+        take_lock(folder)
+
+    assert precious.read_text() == "do not lose this"
+
+
+def test_a_folder_that_everybody_can_write_is_refused(tmp_path: Path) -> None:
+    """Finding R25."""
+    tmp_path.chmod(0o777)
+
+    with pytest.raises(StoreUnavailable, match=r"written by everybody \(mode 0777\); run: chmod"):
+        take_lock(tmp_path)
+
+
+def test_a_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding R25. Root may use every folder, so this test is somebody else."""
+    if os.geteuid() == 0:
+        os.chown(tmp_path, 54321, 54321)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+
+    with pytest.raises(StoreUnavailable, match=r"belongs to another user \(uid \d+\); run as"):
+        take_lock(tmp_path)
+
+
+def test_a_folder_that_its_group_can_write_is_warned_of(tmp_path: Path) -> None:
+    """Finding R25: common where every user has a group of their own, so it is not refused."""
+    tmp_path.chmod(0o770)
+
+    (warning,) = access_warnings(tmp_path)
+
+    assert f"{tmp_path} can be written by its group (mode 0770)" in warning
+    tmp_path.chmod(0o777)
+    assert "can be written by everybody (mode 0777)" in access_warnings(tmp_path)[0]
+    tmp_path.chmod(0o750)
+    assert access_warnings(tmp_path) == ()
+    assert access_warnings(tmp_path / "missing") == ()
 
 
 def test_releasing_twice_is_releasing_once(tmp_path: Path) -> None:

@@ -65,3 +65,15 @@ def test_a_log_that_went_on_is_no_loss(database: Path, log: LogEnd) -> None:
 def test_a_log_that_lacks_what_was_committed_is_a_loss(database: Path, log: LogEnd | None) -> None:
     with pytest.raises(StoreDamaged, match="was cut, damaged or lost: of 40 pages"):
         refuse_lost_commits(database, log)
+
+
+def test_a_mark_that_is_a_link_leaves_its_target_as_it_is(tmp_path: Path) -> None:
+    """Finding R25."""
+    precious = tmp_path / "precious"
+    precious.write_text("do not lose this")
+    mark_of(tmp_path / "turngate.db").symlink_to(precious)
+
+    with pytest.raises(OSError, match="symbolic links"):
+        WalMark(mark_of(tmp_path / "turngate.db"))
+
+    assert precious.read_text() == "do not lose this"

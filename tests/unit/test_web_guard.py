@@ -149,6 +149,11 @@ def test_a_name_that_is_made_to_point_here_is_not_ours(host: str) -> None:
     assert kept_out.value.status is HTTPStatus.MISDIRECTED_REQUEST
 
 
+def test_the_address_that_it_listens_at_is_ours() -> None:
+    """Finding R21."""
+    Guard(8765, KEY, FrozenClock(), host="127.0.0.2").check_host("127.0.0.2:8765")
+
+
 def test_on_the_port_of_the_web_a_browser_leaves_the_port_out() -> None:
     guard(port=80).check_host("localhost")
 

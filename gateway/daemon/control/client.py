@@ -13,6 +13,7 @@ from types import TracebackType
 
 from turngate.gateway.daemon.control.address import address_of
 from turngate.gateway.daemon.control.protocol import (
+    PING,
     decode,
     encode,
     error_of,
@@ -36,12 +37,25 @@ class ControlClient:
         """Connect. Raises Unreachable if no daemon listens."""
         connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
+            # Not blocking: it would wait without end where the daemon takes no connections.
+            connecting.setblocking(False)
             with address_of(path) as address:
                 connecting.connect(address)
+            connecting.setblocking(True)
         except OSError as exc:
             connecting.close()
             raise Unreachable(f"nothing answers at {path} ({exc.strerror or exc})") from exc
         return cls(connecting)
+
+    def is_answered(self, timeout: float) -> bool:
+        """
+        Return whether the daemon answers within so many seconds. Raises its refusal if it has one.
+        """
+        self.send({"do": PING})
+        answer = self.receive(timeout)
+        if answer is not None:
+            result_of(answer)
+        return answer is not None
 
     def ask(self, do: str, args: Mapping[str, Json], on_item: Callable[[Json], None]) -> Json:
         """

@@ -20,7 +20,7 @@ from turngate.gateway.daemon.state_dir import (
     StateDir,
     take_lock,
 )
-from turngate.gateway.domain.errors import StateInUse, Unreachable
+from turngate.gateway.domain.errors import CommandRuns, StateInUse, Unreachable
 from turngate.gateway.domain.serialization import Json
 
 TIMEOUT = 5.0
@@ -34,25 +34,43 @@ def reach(folder: Path, *, timeout: float = TIMEOUT) -> Lock | ControlClient:
     """
     Return a connection to the daemon that holds the folder, or the lock if there is none.
 
-    A daemon that is starting or stopping holds the lock and does not respond: StateInUse after
-    `timeout` seconds.
+    A daemon that is starting or stopping holds the lock and has no socket: StateInUse after
+    `timeout` seconds. Unreachable if its socket takes the connection and nobody answers in that
+    time.
     """
     deadline = time.monotonic() + timeout
     while True:
         try:
-            return take_lock(folder)
+            return take_lock(folder, command=True)
         except StateInUse as exc:
-            pid = exc.pid
+            held = exc
 
         # The holder is a daemon, or a short command that releases the lock soon: try both again.
         socket = StateDir(folder.absolute()).control_socket
         try:
-            return ControlClient.connect(socket)
+            client = ControlClient.connect(socket)
         except Unreachable as exc:
             if time.monotonic() >= deadline:
-                raise StateInUse(_no_answer(folder, pid), pid=pid) from exc
+                raise _no_socket(folder, held) from exc
+        else:
+            return _answering(client, folder, held.pid, timeout)
 
         time.sleep(_PAUSE)
+
+
+def _answering(
+    client: ControlClient, folder: Path, pid: int | None, timeout: float
+) -> ControlClient:
+    """Return the client once the daemon has answered it: one that hangs takes connections too."""
+    try:
+        if client.is_answered(timeout):
+            return client
+    except BaseException:
+        client.close()
+        raise
+
+    client.close()
+    raise Unreachable(f"{_who(pid)} holds {folder} and does not answer; see its log, or restart it")
 
 
 def ask(
@@ -99,9 +117,15 @@ class _OwnLine:
         return None
 
 
-def _no_answer(folder: Path, pid: int | None) -> str:
-    who = f"process {pid}" if pid else "another process"
-    return (
-        f"{who} holds {folder} but does not answer; it may be starting or stopping: try "
-        "again, or stop it"
+def _no_socket(folder: Path, held: StateInUse) -> StateInUse:
+    if isinstance(held, CommandRuns):
+        return held
+    return StateInUse(
+        f"{_who(held.pid)} holds {folder} but does not answer; it may be starting or stopping: try "
+        "again, or stop it",
+        pid=held.pid,
     )
+
+
+def _who(pid: int | None) -> str:
+    return f"process {pid}" if pid else "another process"

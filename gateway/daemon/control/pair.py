@@ -47,7 +47,10 @@ class _PairVerbs:
         self._pairing = pairing
 
     async def list(self, args: Args, line: Line) -> Json:
-        """Return the paired users, and the users whose code can still be approved."""
+        """
+        Return the paired users, the users whose code can still be approved, and the accounts on
+        which so many codes are open that nobody else gets one.
+        """
         approved, pending = await self._pairing.listed()
         return {
             "approved": [
@@ -61,6 +64,15 @@ class _PairVerbs:
                     "until": each.until.isoformat(),
                 }
                 for each in pending
+            ],
+            "exhausted": [
+                {
+                    "platform": platform,
+                    "account": account,
+                    "codes": self._pairing.most_pending,
+                    "until": until.isoformat(),
+                }
+                for (platform, account), until in self._pairing.exhausted(pending).items()
             ],
         }
 

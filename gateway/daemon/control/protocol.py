@@ -19,6 +19,9 @@ from turngate.gateway.domain.serialization import Json
 
 LARGEST_LINE = 16 * 1024 * 1024
 
+PING = "ping"
+"""Asks nothing. Its answer tells a command that the daemon's event loop runs."""
+
 BUSY = "busy"
 FAILED = "failed"
 

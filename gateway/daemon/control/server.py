@@ -20,12 +20,13 @@ from turngate.gateway.daemon.control.protocol import (
     BUSY,
     FAILED,
     LARGEST_LINE,
+    PING,
     decode,
     encode,
     error_answer,
     refusal,
 )
-from turngate.gateway.daemon.control.requests import Requests, carry_out
+from turngate.gateway.daemon.control.requests import Args, Line, Requests, carry_out
 from turngate.gateway.domain.errors import (
     MalformedRecord,
     StoreUnavailable,
@@ -50,7 +51,7 @@ class ControlServer:
 
     def __init__(self, path: Path, requests: Requests) -> None:
         self._path = path
-        self._requests = requests
+        self._requests = {PING: _ping, **requests}
         self._listening: socket.socket | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -151,6 +152,10 @@ class ControlServer:
                     FAILED, f"the gateway failed at this ({type(exc).__name__}); its log says more"
                 )
             )
+
+
+async def _ping(args: Args, line: Line) -> Json:
+    return None
 
 
 class _Connection:

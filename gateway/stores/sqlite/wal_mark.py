@@ -50,7 +50,9 @@ class WalMark:
     def __init__(self, path: Path) -> None:
         """Open the mark; create it durably if it is missing."""
         is_new = not path.exists()
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Never through a link: the mark is written in place.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
         if is_new:
             self.note(Left((0, 0, 0), LogEnd(_NOTHING, 0, 0)))
             os.fsync(self._descriptor)

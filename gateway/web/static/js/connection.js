@@ -1,4 +1,5 @@
 // The socket, which comes back by itself after growing pauses.
+import { pageKey } from "./page_key.js";
 
 const PAUSES = [300, 1000, 2000, 4000, 8000, 15000];
 const STEADY_AFTER = 5000;
@@ -20,7 +21,7 @@ export class Connection {
   open() {
     clearTimeout(this.timer);
     this.onPhase({ phase: "connecting", failures: this.failures });
-    const socket = new WebSocket(`ws://${location.host}/chat/socket`);
+    const socket = new WebSocket(`ws://${location.host}/chat/socket?key=${pageKey()}`);
     this.socket = socket;
     let steady;
     socket.onopen = () => {
@@ -69,7 +70,7 @@ export class Connection {
 
 async function answersUnauthorized() {
   try {
-    return (await fetch("/chat", { method: "HEAD", cache: "no-store" })).status === 401;
+    return (await fetch(`/chat?key=${pageKey()}`, { method: "HEAD", cache: "no-store" })).status === 401;
   } catch {
     return false;
   }

@@ -4,6 +4,7 @@ import { Drafts } from "./drafts.js";
 import { html, render } from "./html.js";
 import { Outbox } from "./outbox.js";
 import { Page } from "./page.js";
+import { takePageKey } from "./page_key.js";
 import { heard, nothing, opened, stored } from "./state.js";
 
 const ANSWER_DUE = 10_000;
@@ -260,5 +261,6 @@ narrow.addEventListener("change", () => show({ narrow: narrow.matches, drawer: f
 systemDark.addEventListener("change", () => show({ dark: isDark() }));
 addEventListener("keydown", (event) => event.key === "Escape" && look.drawer && actions.closeDrawer());
 addEventListener("hashchange", openFromAddress);
+takePageKey();
 openFromAddress();
 connection.open();
