@@ -46,7 +46,8 @@ class AccessEntry:
 
 
 _ENTRY = re.compile(
-    r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)"
+    r"(?P<platform>[^:/]+)(?:/(?P<account>[a-z0-9_-]+))?:"
+    r"(?:(?P<whom>chat|guild|team):)?(?P<id>[^:]+)"
 )
 _FORMS = {
     (platform.name, Whom(whom)): form
@@ -71,7 +72,7 @@ def parse_entry(value: object) -> AccessEntry:
     written = matched(_ENTRY, value)
     if written is None:
         raise ValueError(
-            "this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "
+            "this is not an entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "
             f'"{_examples(Whom.USER)[0]}"'
         )
 
@@ -107,7 +108,7 @@ def _no_platform(platform: str) -> str:
 def _no_id(entry: AccessEntry) -> str:
     if entry.whom is not Whom.USER:
         return (
-            f"{quoted(entry.id)} is no id of a {entry.whom} on {entry.platform}; names can "
+            f"{quoted(entry.id)} is not an id of a {entry.whom} on {entry.platform}; names can "
             "change hands, write the id"
         )
 
@@ -119,7 +120,7 @@ def _no_id(entry: AccessEntry) -> str:
         )
 
     return (
-        f"{quoted(entry.id)} is no id; user names can change hands, so write the id: on "
+        f"{quoted(entry.id)} is not an id; user names can change hands, so write the id: on "
         f"{entry.platform} it is {PLATFORMS[entry.platform].id_hint}"
     )
 
@@ -132,7 +133,7 @@ def _person(entry: AccessEntry) -> AccessEntry:
 
 def _bot(entry: AccessEntry) -> AccessEntry:
     if entry.whom is not Whom.USER:
-        raise ValueError(f"a {entry.whom} is no bot; write the ids of the bots one by one")
+        raise ValueError(f"a {entry.whom} is not a bot; write the ids of the bots one by one")
     return entry
 
 

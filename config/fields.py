@@ -67,7 +67,7 @@ def matched(form: re.Pattern[str], value: object) -> re.Match[str] | None:
 
 def _without_reference(text: str) -> str:
     if is_reference(text):
-        raise ValueError("${...} stands for secrets only, and this is none; write the value itself")
+        raise ValueError("${...} is for secrets only, and this is not one; write the value itself")
     if any(not char.isprintable() for char in text):
         raise ValueError("a control character; remove it")
     if not text.strip():
@@ -153,7 +153,7 @@ Name = Annotated[
 def _web_address(text: str) -> str:
     if not re.fullmatch(r"https?://[^\s/]+(?:/\S*)?", text):
         raise ValueError(
-            f"{quoted(text)} is no address; write one that starts with https:// or http://"
+            f"{quoted(text)} is not an address; write one that starts with https:// or http://"
         )
     return text
 
@@ -164,7 +164,7 @@ WebAddress = Annotated[Text, AfterValidator(_web_address)]
 def _socket_address(text: str) -> str:
     if not re.fullmatch(r"wss?://[^\s/]+(?:/\S*)?", text):
         raise ValueError(
-            f"{quoted(text)} is no address of a gateway; write one that starts with wss:// or ws://"
+            f"{quoted(text)} is not a gateway's address; write one that starts with wss:// or ws://"
         )
     return text
 
@@ -175,7 +175,7 @@ SocketAddress = Annotated[Text, AfterValidator(_socket_address)]
 def _storage_address(text: str) -> str:
     # The address is not repeated in the message: it may hold a password.
     if text != "sqlite" and not re.match("postgres(ql)?://", text):
-        raise ValueError("this is no storage; write sqlite")
+        raise ValueError("this is not a storage; write sqlite")
     return text
 
 
@@ -198,7 +198,7 @@ def duration_of(value: object) -> timedelta:
     written = matched(_DURATION, value)
     if written is None:
         raise ValueError(
-            "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
+            "this is not a duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
         )
 
     # In milliseconds first: a timedelta of 999999999 days cannot be made, and so not be compared.
@@ -239,7 +239,7 @@ def _size(value: object) -> object:
         raise ValueError(f"{str(value)[:12]} has no unit; write 500kB, 20MB or 1GB")
     written = matched(_SIZE, value)
     if written is None:
-        raise ValueError("this is no size; write a number and a unit: 500kB, 20MB or 1GB")
+        raise ValueError("this is not a size; write a number and a unit: 500kB, 20MB or 1GB")
 
     size = int(written["amount"]) * _BYTES[written["unit"]]
     if not 0 < size <= _LARGEST:
@@ -247,7 +247,7 @@ def _size(value: object) -> object:
     return size
 
 
-def written_size(size: int) -> str:
+def exact_size(size: int) -> str:
     """Write a size in its largest whole unit: 500kB, 20MB."""
     unit, amount = next((unit, amount) for unit, amount in _BYTES.items() if size % amount == 0)
     return f"{size // amount}{unit}"
@@ -256,7 +256,7 @@ def written_size(size: int) -> str:
 Size = Annotated[
     int,
     BeforeValidator(_size),
-    PlainSerializer(written_size, return_type=str),
+    PlainSerializer(exact_size, return_type=str),
     WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,9}(kB|MB|GB)$"}),
 ]
 
@@ -266,7 +266,7 @@ def _clock_time(value: object) -> object:
         return value
     written = matched(_CLOCK, value)
     if written is None:
-        raise ValueError('this is no time of day; write "04:00", with hours from 00 to 23')
+        raise ValueError('this is not a time of day; write "04:00", with hours from 00 to 23')
     return time(int(written["hour"]), int(written["minute"]))
 
 
@@ -374,7 +374,7 @@ def _listen(value: object) -> object:
         return value
     written = matched(_LISTEN, value)
     if written is None or int(written["port"]) > 65535:
-        raise ValueError("this is no address to listen on; write 127.0.0.1:8765, or null for none")
+        raise ValueError("this is not a listen address; write 127.0.0.1:8765, or null for none")
 
     host = written["v6"] or written["host"]
     if not _is_loopback(host):

@@ -220,7 +220,7 @@ def _with_overrides(
     level = env.get("TURNGATE_LOG_LEVEL") or config.log.level
     if level not in get_args(LogLevel):
         cure = one_of(level, get_args(LogLevel), instead="write one of")
-        raise ConfigError(f"$TURNGATE_LOG_LEVEL: {quoted(level)} is no level; {cure}")
+        raise ConfigError(f"$TURNGATE_LOG_LEVEL: {quoted(level)} is not a level; {cure}")
 
     update = {
         "state_dir": folder or _default_state_dir(context),

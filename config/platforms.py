@@ -69,7 +69,7 @@ def _installed() -> Iterator[PlatformPackage]:
 
         if not isinstance(package, PlatformPackage) or package.name != entry.name:
             raise ConfigError(
-                f"the platform {entry.name}: {entry.value} is no PlatformPackage of that name; "
+                f"the platform {entry.name}: {entry.value} is not a PlatformPackage of that name; "
                 "repair or uninstall its package"
             )
         yield package
@@ -126,7 +126,7 @@ def _kind_of(hint: Any) -> Any:
         return _union_of(inner)
     if origin is Annotated:
         return _checked(inner)
-    raise TypeError(f"{hint} is no kind of setting; see turngate.gateway.domain.ports.platform")
+    raise TypeError(f"{hint} is not a kind of setting; see turngate.gateway.domain.ports.platform")
 
 
 def _checked(inner: tuple[Any, ...]) -> Any:
@@ -145,7 +145,8 @@ def _union_of(inner: tuple[Any, ...]) -> Any:
     tagged = (
         Annotated[_kind_of(each), Tag(_SECTION if is_dataclass(each) else _WORD)] for each in inner
     )
-    return Annotated[Union[tuple(tagged)], Discriminator(_word_or_section)]  # noqa: UP007 - as above
+    # UP007: of a tuple that is computed.
+    return Annotated[Union[tuple(tagged)], Discriminator(_word_or_section)]  # noqa: UP007
 
 
 def _word_or_section(value: object) -> str:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from turngate.gateway.domain.errors import ConfigError
+from turngate.gateway.domain.text import cut
 
 _SHOWN = 50
 _LONGEST_QUOTE = 60
@@ -57,7 +58,7 @@ def without_values(text: str) -> str:
 
 def quoted(text: str) -> str:
     """A word of the file in quotes, shortened, with unprintable characters escaped."""
-    short = text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
+    short = cut(text, _LONGEST_QUOTE)
     return '"' + "".join(char if char.isprintable() else ascii(char)[1:-1] for char in short) + '"'
 
 

@@ -54,7 +54,7 @@ class Environment:
         reference = _REFERENCE.fullmatch(written)
         if not reference:
             raise ValueError(
-                f"this is no reference to a secret; {_HOW}, and nothing before or after it"
+                f"this is not a reference to a secret; {_HOW}, and nothing before or after it"
             )
         if self.without_secrets:
             return _UNKNOWN
@@ -69,7 +69,7 @@ class Environment:
     def variable(self, name: str) -> str:
         """A variable of the environment. Raises ValueError with the remedy."""
         if not _VARIABLE.fullmatch(name):
-            raise ValueError(f"this is no name of a variable; {_HOW}")
+            raise ValueError(f"this is not the name of a variable; {_HOW}")
         if self.without_secrets:
             return _UNKNOWN
         if not self.environment.get(name):
@@ -79,7 +79,7 @@ class Environment:
     def _credential(self, name: str) -> str:
         if not _CREDENTIAL.fullmatch(name):
             raise ValueError(
-                "this is no name of a credential; use the name given to LoadCredential="
+                "this is not the name of a credential; use the name given to LoadCredential="
             )
 
         folder = self.environment.get("CREDENTIALS_DIRECTORY")
@@ -126,7 +126,8 @@ def _read(path: Path, what: str) -> str:
     try:
         if not path.is_file():
             raise ValueError(
-                f"{what} does not exist or is no plain file; create it, readable by this user only"
+                f"{what} does not exist or is not a plain file; "
+                "create it, readable by this user only"
             )
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)

@@ -149,5 +149,5 @@ def _explained(error: ErrorDetails, value: Value) -> str:
 
 def _wrong_choice(value: Value, choices: list[str]) -> str:
     if not isinstance(value, str):
-        return f"this is no choice; write {', '.join(choices)}"
-    return f"{quoted(value)} is no choice; {one_of(value, choices, instead='write one of')}"
+        return f"this is not a choice; write {', '.join(choices)}"
+    return f"{quoted(value)} is not a choice; {one_of(value, choices, instead='write one of')}"

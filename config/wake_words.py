@@ -42,7 +42,7 @@ def parse_wake_word(value: object) -> re.Pattern[str]:
         pattern = re.compile(written, re.IGNORECASE)
     except re.error as exc:
         raise ValueError(
-            f"this is no regular expression ({exc.msg}); put a \\ before a sign that stands for "
+            f"this is not a regular expression ({exc.msg}); put a \\ before a sign that stands for "
             "itself"
         ) from None
 

@@ -14,6 +14,7 @@ from turngate.config.document import (
     dotted,
     every_value,
 )
+from turngate.config.platforms import PLATFORMS
 from turngate.config.problems import Problem
 from turngate.config.schema import Config
 from turngate.config.secrets import is_reference
@@ -68,7 +69,28 @@ def find_warnings(document: Document) -> list[Problem]:
                 for name in _agents_without_price(document)
             ]
 
+        if path == ("delivery", "reaction") and isinstance(value, str):
+            warnings += [
+                Problem(
+                    document.values[path],
+                    f"warning: {dotted(path)}: {platform} does not let bots react with that, so "
+                    "nothing will be seen there; choose another, such as 👀",
+                )
+                for platform in _without_reaction(document, value)
+            ]
+
     return sorted(warnings)
+
+
+def _without_reaction(document: Document, emoji: str) -> list[str]:
+    """Return the platforms with an account that do not take this reaction."""
+    platforms = document.data.get("platforms")
+    accounts = platforms if isinstance(platforms, dict) else {}
+    return [
+        name
+        for name, package in PLATFORMS.items()
+        if accounts.get(name) and package.reactions is not None and emoji not in package.reactions
+    ]
 
 
 def has_literal_secret(document: Document) -> bool:

@@ -56,7 +56,7 @@ _SYNTAX = (
         "mapping values are not allowed",
         "a colon where none can be; put the text in quotes, or check the indentation",
     ),
-    ("could not find expected ':'", "a line that is no key and no value; write key: value"),
+    ("could not find expected ':'", "a line that is neither a key nor a value; write key: value"),
     ("<stream end>", "the file ends inside quotes or brackets; close them"),
     ("end of stream", "the file ends inside quotes or brackets; close them"),
     (

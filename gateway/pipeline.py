@@ -264,7 +264,8 @@ class Pipeline:
         except StoreError as exc:
             # Damage. A full disk or a lock is waited for where it is written.
             self.observer.store_failed(exc)
-        except Exception as exc:  # noqa: BLE001 - the lane boundary: a bug in one message must not stop others
+        # The lane boundary: a bug in one message must not stop others.
+        except Exception as exc:  # noqa: BLE001
             self.observer.bug(exc)
 
         self.delivery.settled(last.source, batch.ids)
@@ -330,7 +331,8 @@ class Pipeline:
             outcome = self._why_not_run(turn)
             if outcome is None:
                 outcome = await self._ask_agent(turn)
-        except Exception as exc:  # noqa: BLE001 - the lane boundary: the user is informed, the lane continues
+        # The lane boundary: the user is informed, the lane continues.
+        except Exception as exc:  # noqa: BLE001
             self.observer.bug(exc)
             broken = outcomes.broken(turn.last_message, self.clock.now())
             outcome = outcomes.in_place_of(turn.begun.preview, broken)

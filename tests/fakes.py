@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from turngate.gateway.domain.agent_events import AgentEvent, Turn
-from turngate.gateway.domain.ids import TurnId
+from turngate.gateway.domain.ids import SessionId, TurnId
 from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
@@ -21,6 +21,7 @@ from turngate.gateway.domain.messages import (
 )
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.adapter import Limits, Receive
+from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
@@ -74,6 +75,11 @@ class WrongClock:
     def monotonic(self) -> float:
         """What nobody can set wrong."""
         return time.monotonic()
+
+
+async def add_entries(store: Store, session: SessionId, entries: Sequence[Entry]) -> None:
+    """Add entries outside a turn, as a notice does."""
+    await store.tell(session, entries=entries, parts=())
 
 
 def dm(user: str = "42", *, platform: str = "telegram") -> SessionSource:

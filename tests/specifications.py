@@ -1,6 +1,6 @@
 """
 Where the platforms' own specifications lie. They stay outside this repository: their licences
-differ and they are large. `docs/platforms/specifications.md` names the public repositories.
+differ and they are large. `docs/specifications.md` names the public repositories.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from aiohttp import ClientSession
 
+from tests.fakes import add_entries
 from turngate.adapters.http_server import ConnectionLimits, serving
 from turngate.adapters.screens import Screens
 from turngate.gateway.daemon.system_clock import SystemClock
@@ -163,7 +164,8 @@ class ScriptedPipeline:
             await self.store.truncate(opened.session.id, max(0, opened.session.messages - 2))
         output = f"`{word}` done."
         now = self.clock.now()
-        await self.store.append(
+        await add_entries(
+            self.store,
             opened.session.id,
             (
                 _entry(Role.USER, message.text, now, message.id),

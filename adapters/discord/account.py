@@ -37,7 +37,8 @@ class Timeouts:
     `pause`: the rest after a lost connection, growing. `silence`: how long a connection may bring
     nothing, not even a sign of life. `deaf`: the silence after which nothing would be heard any
     more. `look`: between two looks whether Discord has said more than was heard. `identify`:
-    between two new sessions; Discord takes one in five seconds.
+    between two new sessions; Discord takes one in five seconds. `open`: between two direct chats
+    that are opened beside listening. `lasting`: how long a connection must last to count as good.
     """
 
     answer: float = 30.0
@@ -47,6 +48,8 @@ class Timeouts:
     deaf: float = 90.0
     look: float = 60.0
     identify: float = 5.0
+    open: float = 5.0
+    lasting: float = 45.0
 
     @property
     def deaf_after(self) -> timedelta:

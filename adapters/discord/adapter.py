@@ -11,7 +11,7 @@ from turngate.adapters.discord.cache import Cache
 from turngate.adapters.discord.catch_up import CatchUp
 from turngate.adapters.discord.directory import Directory
 from turngate.adapters.discord.downloads import Downloader
-from turngate.adapters.discord.intake import Intake, Reader
+from turngate.adapters.discord.intake import AnsweredElsewhere, Intake, Reader
 from turngate.adapters.discord.interactions import Interactions
 from turngate.adapters.discord.listening import Listener
 from turngate.adapters.discord.markup import LARGEST_TEXT, marked
@@ -59,12 +59,16 @@ class DiscordAdapter:
         self._cache = Cache()
         self._directory = Directory(self._api)
         self._interactions = Interactions(self._api)
-        self._reader = Reader(self._api, self._directory, account, clock)
+        self._reader = Reader(self._api, self._directory, account, self._platform_clock)
         self._sender = Sender(self._api, self._directory, self._cache, self._interactions, clock)
-        self._catch_up = CatchUp(self._api, self._directory, self._reader, self._sender, chats)
+        self._catch_up = CatchUp(
+            self._api, self._directory, self._reader, self._sender, self._cache, chats, timeouts
+        )
         self._listener = Listener(
             account, timeouts, self._api, self._cache, self._catch_up, clock, self._platform_clock
         )
+        self._listens = False
+        self._elsewhere: AnsweredElsewhere | None = None
         self._downloader = Downloader(self._api, account, timeouts, self._platform_clock)
 
         self.limits = Limits(
@@ -80,15 +84,30 @@ class DiscordAdapter:
         return self._listener.heartbeats.last
 
     async def run(self, receive: Receive) -> None:
+        self._stay_away_if_answered_elsewhere()
         async with Intake(
             self._reader, self._directory, self._cache, self._interactions, receive
         ) as intake:
-            await self._listener.listen(intake)
+            self._listens = True
+            try:
+                await self._listener.listen(intake)
+            except AnsweredElsewhere as exc:
+                self._elsewhere = exc
+                raise
+            finally:
+                self._listens = False
 
-    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+    async def read_again(self, raw: str) -> InboundMessage | None:
+        return await self._reader.read_again(raw)
+
+    async def platform_time(self) -> datetime:
+        self._stay_away_if_answered_elsewhere()
         # Any answer sets the platform clock.
         await self._api.me()
-        async for message in self._catch_up.read(self._platform_clock.no_later(since)):
+        return self._platform_clock.now()
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        async for message in self._catch_up.read(since, listens=self._listens):
             yield message
 
     async def send(self, part: Part) -> Sent:
@@ -133,6 +152,14 @@ class DiscordAdapter:
             thread_id=thread,
             scope=self._directory.guild_of(thread or chat),
         )
+
+    def _stay_away_if_answered_elsewhere(self) -> None:
+        """
+        Raise what ended the run when another program answered, until the restart of this one: two
+        that go on answer everything twice.
+        """
+        if self._elsewhere is not None:
+            raise AnsweredElsewhere(str(self._elsewhere))
 
     async def close(self) -> None:
         """Close the connection."""

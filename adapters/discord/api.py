@@ -23,8 +23,8 @@ import discord
 from discord.http import HTTPClient, Route
 
 from turngate.adapters.discord.account import Account, Timeouts
-from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import Connector
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.platform_clock import NoteDate
 from turngate.gateway.domain.errors import (
     NotSent,
@@ -46,7 +46,11 @@ _UNKNOWN_CHANNEL = 10003
 _UNKNOWN_MESSAGE = 10008
 _UNKNOWN_WEBHOOK = 10015
 _UNKNOWN_INTERACTION = 10062
+_SENDING_OFF = 40004
 _TOO_LARGE = 40005
+_FEATURE_OFF = 40006
+_NO_FREE_TAG = 40066
+_NEEDS_TAG = 40067
 _ALREADY_ACKNOWLEDGED = 40060
 _NO_ACCESS = 50001
 _NO_DM = 50007
@@ -54,8 +58,13 @@ _NO_TEXT_HERE = 50008
 _NO_PERMISSION = 50013
 _TOKEN_OVER = 50027
 _ARCHIVED = 50083
+_OVERLOADED = 130000
 _HAS_THREAD = 160004
 _LOCKED = 160005
+_MODERATED = 200000
+_HARMFUL_LINK = 240000
+# Discord says that they pass, and with which status is not documented.
+_TEMPORARY = (_SENDING_OFF, _FEATURE_OFF, _OVERLOADED)
 
 
 class ChannelGone(Undeliverable):
@@ -76,6 +85,10 @@ class Forbidden(Undeliverable):
 
 class OnlyPosts(Undeliverable):
     """The channel is a forum, which accepts new posts only."""
+
+
+class NeedsTag(Undeliverable):
+    """The forum accepts only posts with a tag."""
 
 
 class Archived(Undeliverable):
@@ -174,11 +187,9 @@ class Api:
     async def objects(
         self, verb: str, path: str, where: Mapping[str, str] = _NOWHERE, **more: Any
     ) -> list[Payload]:
-        """Call, and require a list of objects with ids."""
+        """Call, and require a list of objects. One of them may lack its id."""
         answer = await self.call(verb, path, where, **more)
-        if not isinstance(answer, list) or not all(
-            isinstance(each, dict) and "id" in each for each in answer
-        ):
+        if not isinstance(answer, list) or not all(isinstance(each, dict) for each in answer):
             raise Unreachable("Discord gave an answer to another question")
         return answer
 
@@ -324,6 +335,8 @@ def _refusal(exc: discord.HTTPException) -> TurngateError:
             return InteractionOver("the interaction is over")
         case 401, _:
             return _wrong_token()
+        case _, code if code in _TEMPORARY:
+            return NotSent("Discord does not take this now")
         case _, code if code in _KINDS:
             kind, words = _KINDS[code]
             return kind(words)
@@ -356,6 +369,14 @@ _KINDS: dict[int, tuple[type[Undeliverable], str]] = {
     _NO_TEXT_HERE: (OnlyPosts, "this channel takes no messages"),
     _ARCHIVED: (Archived, "the thread is archived"),
     _HAS_THREAD: (HasThread, "there is a thread already"),
+    _NEEDS_TAG: (NeedsTag, "posts in this forum need a tag"),
+    _NO_FREE_TAG: (
+        Undeliverable,
+        "posts in this forum need a tag that only moderators set; the bot needs the permission "
+        '"Manage Threads" there',
+    ),
+    _MODERATED: (Undeliverable, "the server's automatic moderation blocked this message"),
+    _HARMFUL_LINK: (Undeliverable, "Discord blocked a link in this message as harmful"),
     _LOCKED: (
         Undeliverable,
         'the thread is locked; the bot needs the permission "Manage Threads" there',

@@ -15,6 +15,7 @@ class Cache:
 
     def __init__(self) -> None:
         self._newest: OrderedDict[str, int] = OrderedDict()
+        self._written: OrderedDict[str, int] = OrderedDict()
         self._tried: OrderedDict[str, bool] = OrderedDict()
         self._sent: OrderedDict[str, str] = OrderedDict()
         self._channels: OrderedDict[str, str] = OrderedDict()
@@ -23,6 +24,14 @@ class Cache:
     def note_received(self, channel: str, message: int) -> None:
         """Note a message that the gateway delivered."""
         _note(self._newest, channel, max(message, self._newest.get(channel, 0)))
+
+    def note_written(self, channel: str, message: int) -> None:
+        """Note a message of somebody else."""
+        _note(self._written, channel, max(message, self._written.get(channel, 0)))
+
+    def written_in(self, channel: str) -> int:
+        """Return the id of the last message of somebody else there; 0 if there was none."""
+        return self._written.get(channel, 0)
 
     def recent_channels(self, most: int) -> list[str]:
         """Return the channels with the most recent messages."""

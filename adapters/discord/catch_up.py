@@ -3,24 +3,30 @@ Backfill: messages sent while the bot was offline, from the channels' histories.
 
 Discord queues nothing for an offline bot and does not list its direct chats. So every channel,
 thread and direct chat with a session, or allowed by the config, is read.
+
+What takes long is left until the bot listens: chats beyond the first thousand, and users whose
+direct chat is not known and has to be opened, which Discord does not like in great numbers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 
+from turngate.adapters.discord.account import Timeouts
 from turngate.adapters.discord.api import Api
+from turngate.adapters.discord.cache import Cache
 from turngate.adapters.discord.channels import (
     ANNOUNCEMENT,
     PUBLIC_THREAD,
+    STAGE,
     TEXT,
     VOICE,
     Channel,
-    Payload,
 )
 from turngate.adapters.discord.directory import Directory, direct
 from turngate.adapters.discord.history_reader import History, retry_throttled
@@ -30,8 +36,9 @@ from turngate.adapters.discord.ids import (
     is_id,
 )
 from turngate.adapters.discord.intake import Reader
+from turngate.adapters.discord.json_fields import Payload, id_in, needed_id, objects_in
 from turngate.adapters.discord.sending import Sender
-from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import (
     ChatType,
     InboundMessage,
@@ -41,31 +48,101 @@ from turngate.gateway.domain.ports.adapter import CatchUpChats
 
 _AT_ONCE = 8
 _MOST_CHECKED = 3
-_MOST_CHANNELS = 1000
+# A history keeps up to a hundred messages in memory.
+_MOST_IN_ONE_ROUND = 1000
 # Discord may flag bots that open many direct chats at once.
 _MOST_OPENED = 25
-_TEXT_CHANNELS = (TEXT, VOICE, ANNOUNCEMENT)
+_TEXT_CHANNELS = (TEXT, VOICE, ANNOUNCEMENT, STAGE)
+
+_Found = dict[str, tuple[Channel, int]]
+"""Channels to read by their ids, each with the id after which to begin."""
 
 
 class CatchUp:
     """Reads missed messages for one bot."""
 
     def __init__(
-        self, api: Api, directory: Directory, reader: Reader, sender: Sender, chats: CatchUpChats
+        self,
+        api: Api,
+        directory: Directory,
+        reader: Reader,
+        sender: Sender,
+        cache: Cache,
+        chats: CatchUpChats,
+        timeouts: Timeouts,
     ) -> None:
         self._api = api
         self._directory = directory
         self._reader = reader
         self._sender = sender
+        self._cache = cache
         self._chats = chats
+        self._timeouts = timeouts
         self._timed_ids: bool | None = None
+        self._left: dict[SessionSource, int] = {}
 
-    async def read(self, since: datetime) -> AsyncIterator[InboundMessage]:
-        """Yield messages of all chats, oldest first."""
+    async def read(self, since: datetime, *, listens: bool) -> AsyncIterator[InboundMessage]:
+        """
+        Yield messages of all chats, oldest first; those of chats that were left out before in
+        rounds of their own, once the bot listens. Raises GapRemains if a history was cut off.
+        """
+        is_cut = False
         after = id_at(since)
-        histories = [
-            History(self._api, chat, after) for chat in (await self._known(after)).values()
-        ]
+        async for sources in self._rounds(after, listens=listens):
+            found = await self._find_all(sources, after)
+            for histories in self._histories(list(found.values())):
+                async for message in self._merged(histories, since):
+                    yield message
+                is_cut = is_cut or any(history.is_cut for history in histories)
+            for source in sources if listens else ():
+                self._left.pop(source, None)
+
+        if is_cut:
+            raise GapRemains("this server shows only the newest messages of a channel")
+
+    async def _rounds(self, after: int, *, listens: bool) -> AsyncIterator[Sequence[SessionSource]]:
+        """Yield the chats that are read together."""
+        places = await self._chats()
+        self._note_direct_chats(places)
+        strangers = [each for each in places if self._has_to_be_opened(each)]
+        unknown = set(strangers)
+        known = [each for each in places if each not in unknown]
+        if not listens:
+            for each in (*known[_MOST_IN_ONE_ROUND:], *strangers[_MOST_OPENED:]):
+                self._left[each] = min(after, self._left.get(each, after))
+            yield [*known[:_MOST_IN_ONE_ROUND], *strangers[:_MOST_OPENED]]
+            return
+
+        for first in range(0, len(known), _MOST_IN_ONE_ROUND):
+            yield known[first : first + _MOST_IN_ONE_ROUND]
+        for each in strangers:
+            await asyncio.sleep(self._timeouts.open)
+            yield [each]
+
+    def _histories(self, channels: Sequence[tuple[Channel, int]]) -> Iterator[list[History]]:
+        """Yield the histories of channels, as many at a time as fit into memory."""
+        for first in range(0, len(channels), _MOST_IN_ONE_ROUND):
+            some = channels[first : first + _MOST_IN_ONE_ROUND]
+            yield [History(self._api, chat, after) for chat, after in some]
+
+    def _note_direct_chats(self, places: Sequence[SessionSource]) -> None:
+        """Learn from sessions which direct chat is whose, so that none of them is opened."""
+        for each in places:
+            is_direct = each.chat_type is ChatType.DM and each.user_id is not None
+            if is_direct and each.chat_id is not None and is_id(each.chat_id):
+                self._cache.opened(str(each.user_id), each.chat_id)
+
+    def _has_to_be_opened(self, source: SessionSource) -> bool:
+        return (
+            source.chat_type is ChatType.DM
+            and source.chat_id is None
+            and self._cache.direct_with(source.user_id or "") is None
+        )
+
+    async def _merged(
+        self, histories: list[History], since: datetime
+    ) -> AsyncIterator[InboundMessage]:
+        """Yield the messages of several channels, oldest first."""
         await _run_all([history.begin for history in histories])
         if not await self._has_timed_ids(histories):
             await _run_all([partial(history.load_newest, since) for history in histories])
@@ -105,31 +182,21 @@ class CatchUp:
             :most
         ]
 
-    async def _known(self, after: int) -> dict[str, Channel]:
-        """Find the channels to read, by id. Those the bot cannot see are skipped."""
-        found: dict[str, Channel] = {}
-        opened = 0
-        for source in await self._chats():
-            if len(found) >= _MOST_CHANNELS:
-                break
-            opens = source.chat_type is ChatType.DM and source.chat_id is None
-            opened += opens
-            if opens and opened > _MOST_OPENED:
-                continue
-            try:
-                await self._find(source, after, found)
-            except Undeliverable:
-                continue
-
+    async def _find_all(self, sources: Sequence[SessionSource], after: int) -> _Found:
+        """Find the channels to read. Those the bot cannot see are skipped."""
+        found: _Found = {}
+        for source in sources:
+            with suppress(Undeliverable):
+                await self._find(source, self._left.get(source, after), found)
         return found
 
-    async def _find(self, source: SessionSource, after: int, found: dict[str, Channel]) -> None:
+    async def _find(self, source: SessionSource, after: int, found: _Found) -> None:
         channel = source.thread_id or source.chat_id
         if channel in found and source.user_id is not None:
             return
         if source.chat_type is ChatType.DM:
             known = checked(channel) if channel else await self._opened(checked(source.user_id))
-            found[known] = direct(known)
+            _put(found, direct(known), after)
         elif channel is not None and is_id(channel):
             await self._find_channel(channel, source, after, found)
         elif source.scope is not None and is_id(source.scope):
@@ -139,13 +206,12 @@ class CatchUp:
         return await retry_throttled(lambda: self._sender.direct_with(person))
 
     async def _find_channel(
-        self, channel: str, source: SessionSource, after: int, found: dict[str, Channel]
+        self, channel: str, source: SessionSource, after: int, found: _Found
     ) -> None:
         """Add a channel; one that the config allows is added with its threads."""
         chat = await self._locate(channel, source)
         if not chat.takes_only_posts:
-            # A channel may be listed twice: by its session and by the config.
-            found[channel] = chat
+            _put(found, chat, after)
 
         if (
             source.thread_id is None
@@ -175,10 +241,11 @@ class CatchUp:
             self._directory.note({"id": channel, "guild_id": source.scope, **kind})
             return await self._directory.find(channel)
 
-    async def _find_guild(self, guild: str, after: int, found: dict[str, Channel]) -> None:
+    async def _find_guild(self, guild: str, after: int, found: _Found) -> None:
         channels = await retry_throttled(
             lambda: self._api.objects("GET", "/guilds/{guild_id}/channels", {"guild_id": guild})
         )
+        channels = [each for each in channels if id_in(each, "id")]
         for channel in channels:
             self._directory.note({**channel, "guild_id": guild})
         for channel in channels:
@@ -187,22 +254,31 @@ class CatchUp:
         for thread in await self._active_threads(guild):
             await self._add(thread, after, found)
 
-    async def _add(self, channel: Payload, after: int, found: dict[str, Channel]) -> None:
+    async def _add(self, channel: Payload, after: int, found: _Found) -> None:
         """
         Add a channel unless it has no newer message. Some servers do not report its last message.
         """
-        if "last_message_id" not in channel or int(channel["last_message_id"] or 0) > after:
-            found.setdefault(str(channel["id"]), await self._directory.find(str(channel["id"])))
+        is_told = channel.get("last_message_id", "") is None or id_in(channel, "last_message_id")
+        if not is_told or int(id_in(channel, "last_message_id") or 0) > after:
+            _put(found, await self._directory.find(needed_id(channel, "id")), after)
 
     async def _active_threads(self, guild: str) -> list[Payload]:
         path = "/guilds/{guild_id}/threads/active"
         answer = await retry_throttled(lambda: self._api.call("GET", path, {"guild_id": guild}))
         threads: list[Payload] = [
-            {**thread, "guild_id": guild} for thread in (answer or {}).get("threads") or ()
+            {**thread, "guild_id": guild}
+            for thread in objects_in(answer or {}, "threads")
+            if id_in(thread, "id")
         ]
         for thread in threads:
             self._directory.note(thread)
         return threads
+
+
+def _put(found: _Found, chat: Channel, after: int) -> None:
+    """Add a channel, which may be listed twice: by its session and by the config."""
+    _, earlier = found.get(chat.channel, (chat, after))
+    found[chat.channel] = chat, min(after, earlier)
 
 
 async def _run_all(questions: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-Payload = Mapping[str, Any]
-"""
-An object of Discord's API, as JSON. Not an object of the library: history is read through REST,
-what happens comes through the gateway, and both have to mean the same; and a golden file is then
-just what Discord sends.
-"""
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    id_in,
+    needed_id,
+    number_in,
+    object_in,
+    text_in,
+)
 
 TEXT = 0
 DM = 1
 VOICE = 2
+GROUP_DM = 3
 ANNOUNCEMENT = 5
 PUBLIC_THREAD = 11
+STAGE = 13
 FORUM = 15
 MEDIA = 16
+# An interaction in a chat that is not with the bot alone.
+_PRIVATE_CHANNEL = 2
 _THREADS = (10, PUBLIC_THREAD, 12)
 
 
@@ -40,7 +45,8 @@ class Channel:
 
     @property
     def is_dm(self) -> bool:
-        return self.guild is None
+        """Whether nobody else reads along."""
+        return self.guild is None and self.kind != GROUP_DM
 
     @property
     def is_thread(self) -> bool:
@@ -76,18 +82,25 @@ def channel_from(
     """
     Build a Channel from Discord's JSON. Without `guild` and `parent` only their names are missing.
     """
-    server = channel.get("guild_id") or (guild or {}).get("id")
-    kind = int(channel.get("type") or TEXT)
-    parent_id = channel.get("parent_id") if kind in _THREADS else None
+    kind = number_in(channel, "type") or TEXT
 
     return Channel(
-        channel=str(channel["id"]),
+        channel=needed_id(channel, "id"),
         kind=kind,
-        name=channel.get("name"),
-        topic=channel.get("topic"),
-        guild=None if server is None else str(server),
-        guild_name=(guild or {}).get("name"),
+        name=text_in(channel, "name"),
+        topic=text_in(channel, "topic"),
+        guild=id_in(channel, "guild_id") or id_in(guild or {}, "id"),
+        guild_name=text_in(guild or {}, "name"),
         # The parent of any other channel is a category, which has no messages.
-        parent=None if parent_id is None else str(parent_id),
-        parent_name=(parent or {}).get("name") if kind in _THREADS else None,
+        parent=id_in(channel, "parent_id") if kind in _THREADS else None,
+        parent_name=text_in(parent or {}, "name") if kind in _THREADS else None,
     )
+
+
+def is_among_others(payload: Payload) -> bool:
+    """
+    Check whether an event outside of servers comes from a chat where others read along: a group, or
+    a chat of two users who use the bot's commands there.
+    """
+    kinds = number_in(object_in(payload, "channel"), "type"), number_in(payload, "channel_type")
+    return number_in(payload, "context") == _PRIVATE_CHANNEL or GROUP_DM in kinds

@@ -15,9 +15,9 @@ from turngate.adapters.discord.channels import (
     MEDIA,
     TEXT,
     Channel,
-    Payload,
     channel_from,
 )
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.discord.permissions import (
     allowed_in,
     invitation,

@@ -15,8 +15,16 @@ from turngate.adapters.discord.channels import (
     DM,
     Channel,
     Names,
-    Payload,
     channel_from,
+)
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    id_in,
+    needed_id,
+    number_in,
+    object_in,
+    objects_in,
+    text_in,
 )
 
 # https://docs.discord.com/developers/reference#uploading-files; servers that are boosted take more.
@@ -50,23 +58,30 @@ class Directory:
         if event in ("GUILD_CREATE", "GUILD_UPDATE"):
             self._learn_guild(payload, me)
         elif event in ("GUILD_ROLE_CREATE", "GUILD_ROLE_UPDATE"):
-            self._learn_role(self._guild(str(payload["guild_id"])), payload["role"], me)
+            guild = self._guild(needed_id(payload, "guild_id"))
+            self._learn_role(guild, object_in(payload, "role"), me)
         elif event in _WITH_CHANNEL:
             self.note(payload)
         elif event == "THREAD_LIST_SYNC":
-            self._note_all(payload.get("threads") or (), str(payload["guild_id"]))
+            self._note_all(objects_in(payload, "threads"), needed_id(payload, "guild_id"))
         elif event in _WITHOUT_CHANNEL:
-            self._channels.pop(str(payload["id"]), None)
-            self._guild(str(payload.get("guild_id"))).channels.pop(str(payload["id"]), None)
+            self._forget(needed_id(payload, "id"))
 
     def note(self, channel: Payload) -> None:
         """Add a channel or thread from Discord's JSON."""
-        self._channels[str(channel["id"])] = {
-            name: channel.get(name)
-            for name in ("id", "type", "name", "topic", "guild_id", "parent_id")
+        id_ = needed_id(channel, "id")
+        guild = id_in(channel, "guild_id")
+        name = text_in(channel, "name")
+        self._channels[id_] = {
+            "id": id_,
+            "type": number_in(channel, "type"),
+            "name": name,
+            "topic": text_in(channel, "topic"),
+            "guild_id": guild,
+            "parent_id": id_in(channel, "parent_id"),
         }
-        if channel.get("name") and channel.get("guild_id"):
-            self._guild(str(channel["guild_id"])).channels[str(channel["id"])] = channel["name"]
+        if name is not None and guild is not None:
+            self._guild(guild).channels[id_] = name
 
     async def find(self, channel: str, *, guild: str | None = None) -> Channel:
         """
@@ -82,9 +97,9 @@ class Directory:
             )
             self.note(payload)
 
-        server = guild or payload.get("guild_id")
-        parent = self._channels.get(str(payload.get("parent_id")))
-        known = self._guilds.get(str(server))
+        server = guild or id_in(payload, "guild_id")
+        parent = self._channels.get(id_in(payload, "parent_id") or "")
+        known = self._guilds.get(server or "")
 
         return channel_from(
             {**payload, "guild_id": server}, guild=known.payload if known else None, parent=parent
@@ -96,34 +111,43 @@ class Directory:
 
     def guild_of(self, channel: str) -> str | None:
         """Return the server of a channel, if it is known."""
-        guild = self._channels.get(channel, {}).get("guild_id")
-        return None if guild is None else str(guild)
+        return id_in(self._channels.get(channel, {}), "guild_id")
 
     def largest_file(self, channel: str) -> int:
         """Return the upload limit in bytes, as far as it is known."""
-        guild = self._guilds.get(str(self._channels.get(channel, {}).get("guild_id")))
-        tier = guild.payload.get("premium_tier") if guild else 0
-        return _LARGEST_BY_TIER.get(int(tier or 0), _LARGEST_FILE)
+        guild = self._guilds.get(self.guild_of(channel) or "")
+        tier = number_in(guild.payload, "premium_tier") if guild else None
+        return _LARGEST_BY_TIER.get(tier or 0, _LARGEST_FILE)
 
     def _learn_guild(self, payload: Payload, me: str) -> None:
-        guild = self._guild(str(payload["id"]))
+        id_ = needed_id(payload, "id")
+        guild = self._guild(id_)
         guild.payload.update(
             {name: payload[name] for name in ("name", "premium_tier") if name in payload}
         )
-        for role in payload.get("roles") or ():
+        for role in objects_in(payload, "roles"):
             self._learn_role(guild, role, me)
-        self._note_all(
-            (*(payload.get("channels") or ()), *(payload.get("threads") or ())), str(payload["id"])
-        )
+        for name in ("channels", "threads"):
+            self._note_all(objects_in(payload, name), id_)
 
     def _learn_role(self, guild: _Guild, role: Payload, me: str) -> None:
-        guild.roles[str(role["id"])] = role["name"]
-        if str((role.get("tags") or {}).get("bot_id")) == me:
-            self.own_roles |= {str(role["id"])}
+        id_ = id_in(role, "id")
+        if id_ is None:
+            return
+        guild.roles[id_] = text_in(role, "name") or ""
+        if id_in(object_in(role, "tags"), "bot_id") == me:
+            self.own_roles |= {id_}
 
     def _note_all(self, channels: Iterable[Payload], guild: str) -> None:
         for channel in channels:
-            self.note({**channel, "guild_id": guild})
+            if id_in(channel, "id") is not None:
+                self.note({**channel, "guild_id": guild})
+
+    def _forget(self, channel: str) -> None:
+        guild = self.guild_of(channel)
+        self._channels.pop(channel, None)
+        if guild is not None:
+            self._guild(guild).channels.pop(channel, None)
 
     def _guild(self, id_: str) -> _Guild:
         return self._guilds.setdefault(id_, _Guild(payload={"id": id_}))

@@ -14,10 +14,10 @@ from turngate.adapters.discord.account import (
     Timeouts,
 )
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import CDN_HOSTS
 from turngate.adapters.discord.contents import FileRef, forwarded_in
 from turngate.adapters.discord.ids import checked
+from turngate.adapters.discord.json_fields import Payload
 from turngate.adapters.download import Downloads
 from turngate.gateway.domain.errors import (
     NotSent,

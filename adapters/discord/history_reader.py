@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.channels import Channel, Payload
+from turngate.adapters.discord.channels import Channel
 from turngate.adapters.discord.ids import time_of
+from turngate.adapters.discord.json_fields import Payload, number_of
 from turngate.adapters.discord.normalise import sent_at
 from turngate.gateway.domain.errors import (
     Throttled,
@@ -34,11 +35,15 @@ class History:
         self._after = after
         self._page: list[Payload] = []
         self._is_whole = False
+        self.is_cut = False
 
     @property
     def next_id(self) -> int | None:
-        """Id of the oldest message not taken; None if there is none."""
-        return int(self._page[-1]["id"]) if self._page else None
+        """
+        Id of the oldest message not taken; None if there is none. One whose id cannot be read comes
+        first.
+        """
+        return number_of(self._page[-1]) if self._page else None
 
     async def begin(self) -> None:
         """Load the first page. A channel the bot may not read is empty."""
@@ -50,26 +55,29 @@ class History:
     async def take(self) -> Payload:
         """Return the oldest message, and load the next page if needed."""
         message = self._page.pop()
-        self._after = int(message["id"])
+        self._after = max(self._after, number_of(message))
         if not self._page and not self._is_whole:
             await self._load_page()
         return message
 
     async def _load_page(self) -> None:
         page = await self._ask({"after": self._after, "limit": _PAGE})
-        self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
+        self._page = sorted(page, key=number_of, reverse=True)
         self._is_whole = len(page) < _PAGE
 
     async def load_newest(self, since: datetime) -> None:
         """
         Load the newest page and filter it by time, for servers whose ids contain no time.
 
-        If the timestamps are all equal, keep all of it: known messages are deduped.
+        If the timestamps are all equal, keep all of it: known messages are deduped. A page that
+        does not reach back far enough is all there is: then the history `is_cut`.
         """
         page = await self._newest()
+        is_full = len(page) >= _PAGE
         if len({message.get("timestamp") for message in page}) > 1:
-            page = [message for message in page if sent_at(message) >= since]
-        self._page = sorted(page, key=lambda message: int(message["id"]), reverse=True)
+            page = [each for each in page if not number_of(each) or sent_at(each) >= since]
+            self.is_cut = is_full and len(page) >= _PAGE
+        self._page = sorted(page, key=number_of, reverse=True)
         self._is_whole = True
 
     async def has_timed_ids(self) -> bool | None:
@@ -78,7 +86,8 @@ class History:
         # Some servers do not support this query.
         with suppress(Unreachable):
             page = await self._newest()
-        return all(map(_agrees, page)) if page else None
+        readable = list(filter(number_of, page))
+        return all(map(_agrees, readable)) if readable else None
 
     async def _newest(self) -> list[Payload]:
         try:
@@ -94,7 +103,7 @@ class History:
 
 def _agrees(message: Payload) -> bool:
     """Check that the id's time matches the timestamp."""
-    return abs(time_of(int(message["id"])) - sent_at(message)) < _CLOCKS_DIFFER
+    return abs(time_of(number_of(message)) - sent_at(message)) < _CLOCKS_DIFFER
 
 
 async def retry_throttled(ask: Callable[[], Awaitable[T]]) -> T:

@@ -20,6 +20,7 @@ def time_of(id_: int) -> datetime:
 
 
 def is_id(word: str | None) -> bool:
+    """Return whether a text is an id: a number that a snowflake could be."""
     return word is not None and word.isascii() and word.isdigit() and len(word) <= 20
 
 

@@ -2,16 +2,19 @@
 From gateway events to stored messages. Events are neither confirmed nor repeated: if one could not
 be stored, the connection ends, so that catch-up reads it again.
 
-Channels do not wait for each other; within one channel the order is kept.
+Channels do not wait for each other; within one channel the order is kept. An event that cannot be
+read is stored as it came, to be read again by a later version.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -19,21 +22,30 @@ from turngate.adapters.discord.account import Account
 from turngate.adapters.discord.api import Api
 from turngate.adapters.discord.cache import Cache
 from turngate.adapters.discord.channels import (
+    GROUP_DM,
     TEXT,
     Channel,
-    Payload,
+    is_among_others,
 )
 from turngate.adapters.discord.directory import Directory, direct
+from turngate.adapters.discord.ids import time_of
 from turngate.adapters.discord.interactions import (
     DEFER_AFTER,
     Interaction,
     Interactions,
 )
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    id_in,
+    object_in,
+)
 from turngate.adapters.discord.normalise import (
     HANDLED,
+    UNREADABLE,
     Me,
     lacks_content,
     normalise,
+    unreadable,
 )
 from turngate.gateway.domain.errors import (
     Refused,
@@ -41,14 +53,18 @@ from turngate.gateway.domain.errors import (
     TurngateError,
     Undeliverable,
 )
-from turngate.gateway.domain.messages import InboundMessage
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
 from turngate.gateway.domain.ports.adapter import Receive
 from turngate.gateway.domain.ports.clock import Clock
 
 _MOST_WAITING = 5000
 _NOT_TAKEN = "That could not be stored, so nothing comes of it. Please try again in a moment."
-
-_MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+_NOT_READ = "That could not be read. Whoever runs this bot can see it."
+_NOT_OFFERED = "This is no longer offered here. Type / to see which commands there are."
+# What an earlier process of this bot sent may arrive so late.
+_FROM_BEFORE = timedelta(minutes=1)
+# An answer comes soon after what it answers.
+_ANSWERS_WITHIN = timedelta(minutes=30)
 
 _log = logging.getLogger(__name__)
 
@@ -57,8 +73,12 @@ BackgroundCall = Callable[[], Awaitable[None]]
 _Event = tuple[str, Payload, Interaction | None]
 
 
+class AnsweredElsewhere(Retryable):
+    """Another program answers with this bot's token."""
+
+
 class Reader:
-    """Converts events to messages, with the directory's names."""
+    """Converts events to messages, with the directory's names. `clock` is Discord's."""
 
     def __init__(self, api: Api, directory: Directory, account: Account, clock: Clock) -> None:
         self._api = api
@@ -68,16 +88,52 @@ class Reader:
 
     async def read(self, event: str, payload: Payload, chat: Channel) -> InboundMessage | None:
         """
-        Convert an event. None if it is not for the bot, or malformed: it must not block the others.
+        Convert an event. None if it is not for the bot. One that cannot be converted must not block
+        the others: its message is of kind UNREADABLE.
         """
         me = await self.me()
-        now = self._clock.now()
-
         try:
-            return normalise(event, payload, chat, me, now, self._directory.names(chat.guild))
-        except _MALFORMED:
-            _log.warning("an event was left out: its form is unknown")
-            return None
+            return self._normalise(event, payload, chat, me)
+        except UNREADABLE as exc:
+            _log.warning("an event cannot be read and is set aside (%s)", type(exc).__name__)
+            return unreadable(event, payload, chat, me, self._clock.now())
+
+    async def read_again(self, raw: str) -> InboundMessage | None:
+        """Convert an event that was set aside. Raises ValueError if it still cannot be read."""
+        try:
+            known = json.loads(raw)
+            event = known["t"]
+            payload = {"guild_id": known.get("guild_id"), **known["d"]}
+            chat = await self.locate(payload, channel_of(payload))
+            return self._normalise(event, payload, chat, await self.me())
+        except UNREADABLE as exc:
+            raise ValueError("this event of Discord's still cannot be read") from exc
+
+    def _normalise(
+        self, event: str, payload: Payload, chat: Channel, me: Me
+    ) -> InboundMessage | None:
+        names = self._directory.names(chat.guild)
+        return normalise(event, payload, chat, me, self._clock.now(), names)
+
+    async def locate(self, payload: Payload, channel: str) -> Channel:
+        """Return the channel of an event."""
+        guild = id_in(payload, "guild_id") or self._directory.guild_of(channel)
+        if guild is None:
+            return (
+                Channel(channel=channel, kind=GROUP_DM)
+                if is_among_others(payload)
+                else direct(channel)
+            )
+        try:
+            return await self._directory.find(channel, guild=guild)
+        except Undeliverable:
+            # The channel was deleted or is hidden. The message exists: sending the answer will show
+            # whether it can be answered.
+            return Channel(channel=channel, kind=TEXT, guild=guild)
+
+    def now(self) -> datetime:
+        """Return the time by Discord's clock."""
+        return self._clock.now()
 
     async def me(self) -> Me:
         """Return the bot as known now. Raises Unauthorized if the token is refused."""
@@ -109,6 +165,7 @@ class Intake:
         self._interactions = interactions
         self._receive = receive
         self._me = ""
+        self._began = reader.now()
         self._waiting: dict[str, deque[_Event]] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,6 +176,7 @@ class Intake:
     async def __aenter__(self) -> Intake:
         """Ask Discord for the bot's identity. Raises Unauthorized if the token is refused."""
         self._me = (await self._reader.me()).id
+        self._began = self._reader.now()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -136,24 +194,52 @@ class Intake:
 
     def take(self, event: str, payload: Payload) -> None:
         """Queue an event; called in order, never waits."""
-        with _skip_malformed():
+        with suppress(*UNREADABLE):
             self._directory.learn(event, payload, self._me)
-            if event not in HANDLED:
-                return
+        if event not in HANDLED:
+            return
 
-            channel = str(payload.get("channel_id") or payload["channel"]["id"])
-            if event == "MESSAGE_CREATE":
-                self._cache.note_received(channel, int(payload["id"]))
+        channel = channel_of(payload)
+        if event == "MESSAGE_CREATE":
+            self._note(payload, channel)
 
-            interaction = (
-                self._interactions.begin(payload, self._me)
-                if event == "INTERACTION_CREATE"
-                else None
+        interaction = (
+            self._interactions.begin(payload, self._me) if event == "INTERACTION_CREATE" else None
+        )
+        if interaction is not None and not interaction.is_completion:
+            self.run_in_background(partial(self._defer_after_delay, interaction))
+
+        self._enqueue(channel, (event, payload, interaction))
+
+    def _note(self, message: Payload, channel: str) -> None:
+        """Note who wrote where. Raises AnsweredElsewhere for an answer that is not ours."""
+        id_ = id_in(message, "id")
+        author = id_in(object_in(message, "author"), "id")
+        if id_ is None or not channel:
+            return
+        self._cache.note_received(channel, int(id_))
+        if author != self._me:
+            self._cache.note_written(channel, int(id_))
+            if id_in(message, "guild_id") is None and author is not None:
+                self._cache.opened(author, channel)
+        elif self._is_of_another_program(message, channel):
+            raise AnsweredElsewhere(
+                "another program answers with this bot's token; stop it or give it a token of its "
+                "own, then restart Turngate"
             )
-            if interaction is not None:
-                self.run_in_background(partial(self._defer_after_delay, interaction))
 
-            self._enqueue(channel, (event, payload, interaction))
+    def _is_of_another_program(self, message: Payload, channel: str) -> bool:
+        """
+        Check whether a message of the bot's carries a nonce that this process never used, and
+        follows something that a person wrote. What was sent before the start does not count.
+        """
+        nonce = message.get("nonce")
+        sent_at = time_of(int(message["id"]))
+        if not isinstance(nonce, str | int) or self._cache.was_tried(str(nonce)):
+            return False
+        written_at = time_of(self._cache.written_in(channel))
+        is_answer = sent_at - written_at < _ANSWERS_WITHIN
+        return is_answer and sent_at > self._began + _FROM_BEFORE
 
     def run_in_background(self, call: BackgroundCall) -> None:
         """Run a call whose result is not needed and which may fail."""
@@ -183,6 +269,8 @@ class Intake:
     ) -> None:
         message = await self._read(channel, event, payload)
         if message is None:
+            if interaction is not None:
+                self._decline(interaction, _NOT_OFFERED)
             return
 
         if interaction is None:
@@ -192,6 +280,9 @@ class Intake:
         else:
             await self._take_interaction(message, interaction)
 
+    def _decline(self, interaction: Interaction, words: str) -> None:
+        self.run_in_background(partial(self._interactions.decline, interaction, words))
+
     async def _take_interaction(self, message: InboundMessage, interaction: Interaction) -> None:
         """
         Store a command or press. Discord does not repeat it, so a failure is shown to the user.
@@ -199,35 +290,25 @@ class Intake:
         try:
             await self._receive(message)
         except Refused as exc:
-            self.run_in_background(
-                partial(self._interactions.decline, interaction, f"This is not taken: {exc}")
-            )
+            self._decline(interaction, f"This is not taken: {exc}")
         except TurngateError:
             await _ignore_errors(partial(self._interactions.decline, interaction, _NOT_TAKEN))
             raise
         else:
-            self.run_in_background(partial(self._interactions.defer, interaction))
+            if message.kind is MessageKind.UNREADABLE:
+                self._decline(interaction, _NOT_READ)
+            else:
+                self.run_in_background(partial(self._interactions.defer, interaction))
 
     async def _read(self, channel: str, event: str, payload: Payload) -> InboundMessage | None:
-        guild = payload.get("guild_id") or self._directory.guild_of(channel)
-        try:
-            chat = (
-                direct(channel)
-                if guild is None
-                else await self._directory.find(channel, guild=str(guild))
-            )
-        except Undeliverable:
-            # The channel was deleted or is hidden. The message exists: sending the answer will show
-            # whether it can be answered.
-            chat = Channel(channel=channel, kind=TEXT, guild=str(guild))
-
-        if event == "MESSAGE_CREATE" and guild is not None:
+        chat = await self._reader.locate(payload, channel)
+        if event == "MESSAGE_CREATE" and chat.guild is not None:
             self._warn_if_content_missing(payload)
 
         return await self._reader.read(event, payload, chat)
 
     def _warn_if_content_missing(self, message: Payload) -> None:
-        with _skip_malformed():
+        with suppress(*UNREADABLE):
             if not self._has_warned and lacks_content(message):
                 self._has_warned = True
                 _log.warning(
@@ -259,10 +340,6 @@ async def _ignore_errors(call: BackgroundCall) -> None:
         await call()
 
 
-@contextmanager
-def _skip_malformed() -> Iterator[None]:
-    """Skip a malformed event, which must not block the others."""
-    try:
-        yield
-    except _MALFORMED:
-        _log.warning("an event was left out: its form is unknown")
+def channel_of(payload: Payload) -> str:
+    """Return the channel's id of an event, or an empty text."""
+    return id_in(payload, "channel_id") or id_in(object_in(payload, "channel"), "id") or ""

@@ -2,7 +2,8 @@
 One run of a bot at the gateway: all shards that Discord asks for; if one ends, all end.
 
 Discord limits session starts to a thousand a day and resets the token beyond that. Discord keeps
-the count, so it is read before every start and survives restarts.
+the count, so it is read before every start and survives restarts. When half of them are used, the
+rest is spread over the rest of the day: something begins sessions again and again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -17,10 +19,17 @@ from turngate.adapters.discord.account import Account, Timeouts
 from turngate.adapters.discord.api import Api
 from turngate.adapters.discord.cache import Cache
 from turngate.adapters.discord.catch_up import CatchUp
-from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.history_reader import retry_throttled
 from turngate.adapters.discord.ids import id_at
 from turngate.adapters.discord.intake import Intake
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    author_of,
+    id_in,
+    number_in,
+    number_of,
+    object_in,
+)
 from turngate.adapters.discord.menu import offer
 from turngate.adapters.discord.shard import Shard
 from turngate.gateway.domain.errors import (
@@ -33,6 +42,8 @@ from turngate.gateway.domain.errors import (
 from turngate.gateway.domain.ports.clock import Clock, Moment
 
 _RESERVE = 10
+# Seconds that are waited without saying so.
+_SHORT = 20.0
 _MOST_CHECKED = 3
 _LAST = 10
 _GRACE = 5.0
@@ -71,12 +82,49 @@ class Heartbeats:
             self.began = self.began or self._platform_clock.now()
 
 
-class Starts:
-    """Spaces session starts by `every` seconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gateway:
+    """
+    Where to connect, with how many shards, and how many sessions may still be begun, of how many,
+    until the count begins anew in so many seconds.
+    """
 
-    def __init__(self, every: float) -> None:
+    url: str
+    shards: int = 1
+    left: int | None = None
+    total: int = 0
+    renewed_in: float = 0.0
+
+
+class Starts:
+    """Spaces session starts by `every` seconds, and by more when few are left for the day."""
+
+    def __init__(self, every: float, clock: Clock) -> None:
         self._every = every
+        self._clock = clock
         self._next_at = 0.0
+        # An earlier process may have begun one just now.
+        self._last = clock.monotonic()
+
+    def pause(self, gateway: Gateway) -> float:
+        """
+        Return how long to wait before the next connection. Raises Retryable if no sessions are
+        left.
+        """
+        if gateway.left is None:
+            return 0.0
+
+        now = self._clock.now()
+        if gateway.left < gateway.shards + _RESERVE:
+            until = now + timedelta(seconds=gateway.renewed_in)
+            raise Retryable(
+                f"too many sessions were begun today; Discord takes new ones at {until:%H:%M} UTC"
+            )
+        if gateway.left * 2 >= gateway.total:
+            return 0.0
+
+        every = gateway.renewed_in * gateway.shards / (gateway.left - _RESERVE)
+        return max(0.0, self._last + every - self._clock.monotonic())
 
     async def next(self) -> None:
         """Wait for the next allowed start."""
@@ -84,6 +132,7 @@ class Starts:
         mine = max(now, self._next_at)
         self._next_at = mine + self._every
         await asyncio.sleep(mine - now)
+        self._last = self._clock.monotonic()
 
 
 class Listener:
@@ -107,13 +156,15 @@ class Listener:
         self._cache = cache
         self._catch_up = catch_up
 
-        self._starts = Starts(timeouts.identify)
+        self._starts = Starts(timeouts.identify, clock)
 
     async def listen(self, intake: Intake) -> None:
         """Receive until cancelled. Raises the gateway error that ended it."""
-        url, count = _shards_of(await self._gateway(), self._clock.now())
+        gateway = _gateway_of(await self._gateway())
+        await self._wait_for_a_start(gateway)
+        count = gateway.shards
         self.heartbeats.begin(count)
-        shards = [self._shard(url, number, count, intake) for number in range(count)]
+        shards = [self._shard(gateway.url, number, count, intake) for number in range(count)]
         work = (intake.until_failure(), self._check_for_missed(), *map(self._run_shard, shards))
         working = [asyncio.ensure_future(each) for each in work]
 
@@ -126,6 +177,17 @@ class Listener:
             for each in working:
                 each.cancel()
             await asyncio.wait(working)
+
+    async def _wait_for_a_start(self, gateway: Gateway) -> None:
+        """Wait a little; say so instead if it takes longer."""
+        pause = self._starts.pause(gateway)
+        if pause > _SHORT:
+            at = self._clock.now() + timedelta(seconds=pause)
+            raise Retryable(
+                f"{gateway.left} of {gateway.total} sessions are left for today, because one is "
+                f"begun too often; the next begins at {at:%H:%M} UTC"
+            )
+        await asyncio.sleep(pause)
 
     async def _gateway(self) -> object:
         """Request the gateway's address; from the config if the server lacks that endpoint."""
@@ -158,11 +220,9 @@ class Listener:
 
     def _offer_commands(self, intake: Intake, ready: Payload) -> None:
         """Set the menu in the background: it may be slow, and nothing depends on it."""
-        application = (ready.get("application") or {}).get("id")
+        application = id_in(object_in(ready, "application"), "id")
         if application is not None and self._account.commands:
-            intake.run_in_background(
-                partial(offer, self._api, str(application), self._account.commands)
-            )
+            intake.run_in_background(partial(offer, self._api, application, self._account.commands))
 
     async def _check_for_missed(self) -> None:
         """
@@ -204,29 +264,24 @@ class Listener:
         except Undeliverable:
             return 0
 
-        messages = (
-            message for message in page if str((message.get("author") or {}).get("id")) != me
-        )
-        return max((int(message["id"]) for message in messages), default=0)
+        return max((number_of(each) for each in page if author_of(each) != me), default=0)
 
 
-def _shards_of(gateway: object, now: datetime) -> tuple[str, int]:
-    """Return the address and number of shards. Raises Retryable if no session starts are left."""
-    match gateway:
+def _gateway_of(answer: object) -> Gateway:
+    """Read what Discord says of its gateway. Servers in its place may say less."""
+    match answer:
         case {"url": str(url), "shards": int(shards), "session_start_limit": dict(limit)}:
-            left = limit.get("remaining")
-            milliseconds = limit.get("reset_after")
+            found = Gateway(url=url, shards=max(1, shards))
         case {"url": str(url), "shards": int(shards)}:
-            return url, max(1, shards)
+            return Gateway(url=url, shards=max(1, shards))
         case {"url": str(url)}:
-            return url, 1
+            return Gateway(url=url)
         case _:
             raise Unreachable("Discord has not said where its gateway is")
 
-    if isinstance(left, int) and left < shards + _RESERVE and isinstance(milliseconds, int | float):
-        until = now + timedelta(milliseconds=milliseconds)
-        raise Retryable(
-            f"too many sessions were begun today; Discord takes new ones at {until:%H:%M} UTC"
-        )
-
-    return url, max(1, shards)
+    left = number_in(limit, "remaining")
+    milliseconds = limit.get("reset_after")
+    if left is None or not isinstance(milliseconds, int | float):
+        return found
+    total = number_in(limit, "total") or 0
+    return replace(found, left=left, total=total, renewed_in=milliseconds / 1000)

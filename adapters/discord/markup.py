@@ -10,6 +10,7 @@ a user.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,21 +29,23 @@ _FENCE = re.compile(
     r"(?P<before>[ \t>]*+(?:(?:[-*+]|\d{1,9}[.)])[ \t]++)?)(?P<mark>`{3,}+|~{3,}+)(?P<info>.*)"
 )
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+.#-]+")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]++(.*)")
 _RULE = re.compile(r" {0,3}(?:-[ \t]*){3,}+| {0,3}(?:\*[ \t]*){3,}+| {0,3}(?:_[ \t]*){3,}+")
 _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})[ \t]*")
 _NO_TITLE = re.compile(r"[ \t]*(?:$|[#>|]|[-*+][ \t]|\d{1,9}[.)][ \t])| {4}|\t")
 _QUOTE = re.compile(r" {0,3}>(?:[ \t]?>)*[ \t]?")
 _ITEM = re.compile(r"(?P<before>[ \t]*)(?P<mark>[-*+])[ \t]+(?:\[(?P<box>[ xX])\][ \t]+)?(?=\S)")
-_INLINE = re.compile(
+# What an agent writes can be long and ugly: every loop here is possessive (`++`), so that a text
+# that does not match costs no more than one that does.
+_MARK = re.compile(r"`++|\\.|(?<=\s)\|\|(?=\s)|!\[")
+_PICTURE = re.compile(
     r"""
-    (?<!`)(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`)|\\.  # code, and escaped characters
-    |(?P<bars>(?<=\s)\|\|(?=\s))
-    |!\[(?P<words>(?:[^\[\]]|\[[^\[\]]*\])*)\]
-    \((?P<url><[^<>]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)(?:[ \t]+[^()]*)?\)
+    !\[(?P<words>(?:[^\[\]]|\[[^\[\]]*+\])*+)\]
+    \((?P<url><[^<>]*+>|[^\s()]*+(?:\([^\s()]*+\)[^\s()]*+)*+)(?:[ \t]++[^()]*+)?+\)
     """,
     re.VERBOSE,
 )
+_TICKS = re.compile(r"`++")
 _LINE = "─" * 10
 _BOXES = {" ": "☐ ", "x": "☑ ", "X": "☑ "}
 
@@ -159,8 +162,8 @@ def _level_below(lines: Sequence[str], at: int) -> int:
 def _rewritten(line: str) -> str:
     """Rewrite a single line."""
     first = line.lstrip(" \t")[:1]
-    if first == "#" and (heading := _HEADING.fullmatch(line)) and heading[2]:
-        return _heading(len(heading[1]), _inline(heading[2]))
+    if first == "#" and (heading := _HEADING.fullmatch(line)) and (title := _title(heading[2])):
+        return _heading(len(heading[1]), _inline(title))
     if first in ("-", "*", "_") and _RULE.fullmatch(line):
         return _LINE
     if first == ">":
@@ -184,20 +187,55 @@ def _heading(level: int, words: str) -> str:
     return words if "**" in bare else f"**{bare}**"
 
 
+def _title(words: str) -> str:
+    """Return the text of a heading without the marks that may close it."""
+    bare = words.rstrip(" \t")
+    without = bare.rstrip("#")
+    return without.rstrip(" \t") if without != bare and without[-1:] in (" ", "\t") else bare
+
+
 def _inline(text: str) -> str:
-    return _INLINE.sub(_other, text) if "![" in text or "||" in text else text
-
-
-def _other(found: re.Match[str]) -> str:
     """
-    Turn a picture into a link, and escape bars between blanks, which would hide text as a spoiler.
+    Turn pictures into links, and escape bars between blanks, which would hide text as a spoiler.
+    Code and escaped characters stay.
     """
-    if found["bars"]:
-        return r"\|\|"
+    if "![" not in text and "||" not in text:
+        return text
 
-    url = found["url"]
-    if url is None:
-        return found[0]
+    ends = _CodeEnds(text)
+    written: list[str] = []
+    at = 0
+    while found := _MARK.search(text, at):
+        written.append(text[at : found.start()])
+        at = ends.after(found) if found[0][0] == "`" else found.end()
+        picture = _PICTURE.match(text, found.start()) if found[0] == "![" else None
+        if picture is not None:
+            at = picture.end()
+            written.append(_linked(picture))
+        else:
+            written.append(r"\|\|" if found[0] == "||" else text[found.start() : at])
 
-    words = found["words"].strip()
-    return f"[{words}]({url})" if words else url or found[0]
+    return "".join((*written, text[at:]))
+
+
+class _CodeEnds:
+    """Where inline code ends: at the next run of as many backticks. Each run is looked at once."""
+
+    def __init__(self, text: str) -> None:
+        self._runs: dict[int, deque[int]] = {}
+        for run in _TICKS.finditer(text):
+            self._runs.setdefault(len(run[0]), deque()).append(run.start())
+
+    def after(self, opened: re.Match[str]) -> int:
+        """Return where the code that begins here ends, or the backticks, if it is none."""
+        length = len(opened[0])
+        runs = self._runs.get(length, deque())
+        while runs and runs[0] < opened.end():
+            runs.popleft()
+        return runs[0] + length if runs else opened.end()
+
+
+def _linked(picture: re.Match[str]) -> str:
+    url = picture["url"]
+    words = picture["words"].strip()
+    return f"[{words}]({url})" if words else url or picture[0]

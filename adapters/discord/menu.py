@@ -1,4 +1,9 @@
-"""Slash commands in Discord's menu. Changes per day are limited, so only differences are sent."""
+"""
+Slash commands in Discord's menu. Changes per day are limited, so only differences are sent.
+
+They are offered in servers and in the bot's direct chats. By default Discord would offer them in
+users' chats with others too, once the bot can be installed by users.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turngate.adapters.discord.api import Api
-from turngate.adapters.discord.channels import Payload
+from turngate.adapters.discord.json_fields import Payload, objects_in
 from turngate.gateway.domain.ports.adapter import MenuEntry
 
 MOST = 100
@@ -17,6 +22,9 @@ _CHAT_INPUT = 1
 _TEXT = 3
 _LONGEST = 100
 _NAME = re.compile(r"[-_\w]{1,32}")
+# https://docs.discord.com/developers/interactions/application-commands
+_CONTEXTS = [0, 1]  # servers, direct chats with the bot
+_INSTALLED_BY = [0]  # servers
 _PATH = "/applications/{application_id}/commands"
 
 
@@ -38,6 +46,8 @@ def _command(entry: MenuEntry) -> dict[str, Any]:
         "name": entry.name.lower(),
         "description": entry.summary[:_LONGEST] or entry.name,
         "type": _CHAT_INPUT,
+        "contexts": _CONTEXTS,
+        "integration_types": _INSTALLED_BY,
     }
     if entry.argument:
         command["options"] = [
@@ -47,11 +57,18 @@ def _command(entry: MenuEntry) -> dict[str, Any]:
 
 
 def _essence(command: Payload) -> str:
-    """Return what users see, without fields that Discord adds."""
+    """Return what users see and where, without fields that Discord adds."""
     options = [
         (each.get("type"), each.get("name"), each.get("description"))
-        for each in command.get("options") or ()
+        for each in objects_in(command, "options")
     ]
     return repr(
-        (command.get("type", _CHAT_INPUT), command.get("name"), command.get("description"), options)
+        (
+            command.get("type", _CHAT_INPUT),
+            command.get("name"),
+            command.get("description"),
+            command.get("contexts"),
+            command.get("integration_types"),
+            options,
+        )
     )

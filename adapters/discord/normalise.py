@@ -8,6 +8,8 @@ the text: that counts as a reply, not as a mention.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,7 +19,6 @@ from datetime import UTC, datetime
 from turngate.adapters.discord.channels import (
     Channel,
     Names,
-    Payload,
 )
 from turngate.adapters.discord.contents import (
     attachments_of,
@@ -25,6 +26,17 @@ from turngate.adapters.discord.contents import (
     text_of,
 )
 from turngate.adapters.discord.ids import time_of
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    id_in,
+    ids_in,
+    is_set,
+    needed_id,
+    number_in,
+    object_in,
+    objects_in,
+    text_in,
+)
 from turngate.adapters.discord.mentions import readable
 from turngate.gateway.domain.messages import (
     ChatType,
@@ -39,14 +51,17 @@ HANDLED = (
     "MESSAGE_CREATE",
     "MESSAGE_UPDATE",
     "MESSAGE_DELETE",
-    "MESSAGE_REACTION_ADD",
     "INTERACTION_CREATE",
 )
 """The events that become messages."""
 
-# Messages, replies, and answers to commands. Other types are notices (joined, pinned, boosted); a
-# thread's first message (21) only points at its message in the parent channel.
-_MESSAGE_TYPES = (0, 19, 20, 23)
+# Discord's own notices: joined, pinned, boosted; a thread's first message (21) only points at its
+# message in the parent channel. Types that are not known yet are read as messages.
+# https://docs.discord.com/developers/resources/message#message-object-message-types
+_NOTICES = frozenset(
+    {*range(1, 13), *range(14, 19), 21, 22, *range(24, 30), 31, 32, *range(36, 40), 44, 46}
+)
+_REPLY = 19
 _FORWARD = 1
 _LOADING = 1 << 7
 _COMMAND = 2
@@ -96,12 +111,48 @@ def normalise(
             return _message(payload, chat, me, names, MessageKind.EDIT)
         case "MESSAGE_DELETE":
             return _deleted(payload, chat, me, now)
-        case "MESSAGE_REACTION_ADD":
-            return _reacted(payload, chat, me, now)
         case "INTERACTION_CREATE":
             return _interacted(payload, chat, me, now)
 
     return None
+
+
+UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What an event of an unknown form raises here."""
+
+
+def unreadable(
+    event: str, payload: Payload, chat: Channel, me: Me, now: datetime
+) -> InboundMessage:
+    """
+    Wrap an event that cannot be converted, with as much of its source as can be read. A message
+    from a history does not name its server, so that is noted beside it.
+    """
+    known_as = {"t": event, "d": payload, "guild_id": chat.guild}
+    raw = json.dumps(known_as, ensure_ascii=False, default=str)
+    digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    id_ = id_in(payload, "id")
+    claim = {"MESSAGE_CREATE": "message", "INTERACTION_CREATE": "interaction"}.get(event)
+    member = object_in(payload, "member")
+    user = object_in(payload, "author") or object_in(member, "user") or object_in(payload, "user")
+    return InboundMessage(
+        id=id_ or digest,
+        # The id that a message has in the history too, so that it is set aside only once.
+        event_ids=(f"{claim}:{id_}" if claim and id_ else f"unreadable:{digest}",),
+        source=_source(chat, me, id_in(user, "id"), None),
+        sent_at=now,
+        kind=MessageKind.UNREADABLE,
+        addressed_to_bot=chat.is_dm,
+        from_bot=is_set(user, "bot"),
+        raw=raw,
+    )
 
 
 def lacks_content(message: Payload) -> bool:
@@ -112,8 +163,8 @@ def lacks_content(message: Payload) -> bool:
     content.
     """
     is_empty = not (_words(message) or attachments_of(message))
-    is_person = not _is_bot(message) and not int(message.get("flags") or 0) & _LOADING
-    return is_empty and is_person and message.get("type", 0) in _MESSAGE_TYPES
+    is_person = not _is_bot(message) and not (number_in(message, "flags") or 0) & _LOADING
+    return is_empty and is_person and number_in(message, "type") not in _NOTICES
 
 
 def _is_edit(message: Payload) -> bool:
@@ -127,11 +178,13 @@ def _is_edit(message: Payload) -> bool:
 def _message(
     message: Payload, chat: Channel, me: Me, names: Names, kind: MessageKind
 ) -> InboundMessage | None:
+    id_ = needed_id(message, "id")
+    author = needed_id(object_in(message, "author"), "id")
     attachments = attachments_of(message)
     words = _words(message)
     is_forward = bool(forwarded_in(message))
-    is_own = str(message["author"]["id"]) == me.id
-    if is_own or message.get("type", 0) not in _MESSAGE_TYPES or not (words or attachments):
+    is_notice = number_in(message, "type") in _NOTICES
+    if author == me.id or is_notice or not (words or attachments):
         return None
 
     text = readable(
@@ -140,12 +193,12 @@ def _message(
     command = None if is_forward else _command(text, me)
     reply_to = _reply_to(message, me, names)
     is_addressed = chat.is_dm or (not is_forward and _is_mentioned(message, me))
-    source = _source(chat, me, *_author(message))
+    source = _source(chat, me, author, _author_name(message))
     if command is None and (is_addressed or (reply_to is not None and reply_to.to_bot)):
-        source = _in_own_thread(source, chat, me, str(message["id"]))
+        source = _in_own_thread(source, chat, me, id_)
 
     return InboundMessage(
-        id=str(message["id"]),
+        id=id_,
         event_ids=(_event_id(message, kind),),
         source=source,
         sent_at=sent_at(message),
@@ -161,9 +214,9 @@ def _message(
 
 def sent_at(message: Payload) -> datetime:
     """Return the time of a message; without a timestamp, by its id."""
-    moment = time_of(int(message["id"]))
-    with suppress(ValueError, TypeError):
-        moment = datetime.fromisoformat(message.get("timestamp") or "")
+    moment = time_of(int(needed_id(message, "id")))
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(text_in(message, "timestamp") or "")
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -185,31 +238,31 @@ def _in_own_thread(source: SessionSource, chat: Channel, me: Me, message: str) -
 def _event_id(message: Payload, kind: MessageKind) -> str:
     """Return the dedupe id; of an edit with its time, as pins and previews repeat the update."""
     if kind is MessageKind.EDIT:
-        return f"edit:{message['id']}:{message['edited_timestamp']}"
-    return f"message:{message['id']}"
+        return f"edit:{needed_id(message, 'id')}:{message['edited_timestamp']}"
+    return f"message:{needed_id(message, 'id')}"
 
 
 def _is_bot(message: Payload) -> bool:
-    return bool(message["author"].get("bot")) or message.get("webhook_id") is not None
+    author = object_in(message, "author")
+    return is_set(author, "bot") or message.get("webhook_id") is not None
 
 
-def _author(message: Payload) -> tuple[str, str | None]:
-    author = message["author"]
-    member = message.get("member") or {}
-    return str(author["id"]), member.get("nick") or _name(author)
+def _author_name(message: Payload) -> str | None:
+    return text_in(object_in(message, "member"), "nick") or _name(object_in(message, "author"))
 
 
 def _name(user: Payload) -> str | None:
-    return user.get("global_name") or user.get("username")
+    return text_in(user, "global_name") or text_in(user, "username")
 
 
 def _is_mentioned(message: Payload, me: Me) -> bool:
     """Check for a mention by name or role in the text; replies and @everyone do not count."""
-    content = message.get("content") or ""
-    called = message.get("mentions")
+    content = text_in(message, "content") or ""
     # Discord lists the mentioned users; on servers that do not, only the text counts.
-    is_mentioned = called is None or any(str(user["id"]) == me.id for user in called)
-    roles = {str(role) for role in message.get("mention_roles") or ()} & me.roles
+    is_listed = isinstance(message.get("mentions"), list)
+    called = (id_in(user, "id") for user in objects_in(message, "mentions"))
+    is_mentioned = not is_listed or me.id in called
+    roles = me.roles.intersection(ids_in(message, "mention_roles"))
     by_name = is_mentioned and any(call in content for call in (f"<@{me.id}>", f"<@!{me.id}>"))
     return by_name or any(f"<@&{role}>" in content for role in roles)
 
@@ -235,50 +288,32 @@ def _command(text: str, me: Me) -> str | None:
 
 def _reply_to(message: Payload, me: Me, names: Names) -> ReplyTo | None:
     """Return the message that is replied to, which may be deleted. A forward is not a reply."""
-    reference = message.get("message_reference")
-    if message.get("type", 0) != 19 or not reference or reference.get("type", 0) == _FORWARD:
+    reference = object_in(message, "message_reference")
+    is_forward = number_in(reference, "type") == _FORWARD
+    if number_in(message, "type") != _REPLY or not reference or is_forward:
         return None
 
-    answered = message.get("referenced_message")
-    if not answered:
-        return ReplyTo(message_id=str(reference.get("message_id") or ""))
+    answered = object_in(message, "referenced_message")
+    id_ = id_in(answered, "id")
+    if id_ is None:
+        return ReplyTo(message_id=id_in(reference, "message_id") or "")
 
     return ReplyTo(
-        message_id=str(answered["id"]),
+        message_id=id_,
         text=readable(_words(answered), names, bot=me.id, bot_name=me.name),
-        to_bot=str(answered["author"]["id"]) == me.id,
+        to_bot=id_in(object_in(answered, "author"), "id") == me.id,
     )
 
 
 def _deleted(gone: Payload, chat: Channel, me: Me, now: datetime) -> InboundMessage:
     """Convert a deletion; Discord does not name the author."""
+    id_ = needed_id(gone, "id")
     return InboundMessage(
-        id=str(gone["id"]),
-        event_ids=(f"delete:{gone['id']}",),
+        id=id_,
+        event_ids=(f"delete:{id_}",),
         source=_source(chat, me, None, None),
         sent_at=now,
         kind=MessageKind.DELETE,
-    )
-
-
-def _reacted(reaction: Payload, chat: Channel, me: Me, now: datetime) -> InboundMessage | None:
-    who = str(reaction["user_id"])
-    emoji = reaction["emoji"]
-    member = reaction.get("member") or {}
-    if who == me.id:
-        return None
-
-    user = member.get("user") or {}
-    sign = f":{emoji['name']}:" if emoji.get("id") else emoji["name"]
-
-    return InboundMessage(
-        id=str(reaction["message_id"]),
-        event_ids=(f"reaction:{reaction['message_id']}:{who}:{emoji.get('id') or emoji['name']}",),
-        source=_source(chat, me, who, member.get("nick") or _name(user)),
-        sent_at=now,
-        text=sign,
-        kind=MessageKind.REACTION,
-        from_bot=bool(user.get("bot")),
     )
 
 
@@ -289,43 +324,51 @@ def _interacted(
     Convert a slash command or a press. A press has the id of the message with the button, which the
     answer replies to.
     """
-    data = interaction.get("data") or {}
-    member = interaction.get("member") or {}
-    user = member.get("user") or interaction.get("user")
-    if user is None:
+    data = object_in(interaction, "data")
+    member = object_in(interaction, "member")
+    user = object_in(member, "user") or object_in(interaction, "user")
+    if not user:
         return None
 
-    if interaction["type"] == _COMMAND and data.get("type", _CHAT_INPUT) == _CHAT_INPUT:
-        id_ = interaction["id"]
-        text = " ".join((f"/{data['name']}", *_options(data)))
-        kind = MessageKind.COMMAND
-    elif interaction["type"] == _PRESS and data.get("component_type", _BUTTON) == _BUTTON:
-        id_ = interaction["message"]["id"]
-        text = data["custom_id"]
-        kind = MessageKind.BUTTON
+    kind = number_in(interaction, "type")
+    if kind == _COMMAND and data.get("type", _CHAT_INPUT) == _CHAT_INPUT:
+        id_ = needed_id(interaction, "id")
+        text = " ".join((f"/{_needed_text(data, 'name')}", *_options(data)))
+        means = MessageKind.COMMAND
+    elif kind == _PRESS and data.get("component_type", _BUTTON) == _BUTTON:
+        id_ = needed_id(object_in(interaction, "message"), "id")
+        text = _needed_text(data, "custom_id")
+        means = MessageKind.BUTTON
     else:
         return None
 
     return InboundMessage(
-        id=str(id_),
-        event_ids=(f"interaction:{interaction['id']}",),
-        source=_source(chat, me, str(user["id"]), member.get("nick") or _name(user)),
+        id=id_,
+        event_ids=(f"interaction:{needed_id(interaction, 'id')}",),
+        source=_source(chat, me, needed_id(user, "id"), text_in(member, "nick") or _name(user)),
         sent_at=now,
         text=text,
-        kind=kind,
+        kind=means,
         addressed_to_bot=True,
-        from_bot=bool(user.get("bot")),
+        from_bot=is_set(user, "bot"),
     )
+
+
+def _needed_text(value: Payload, name: str) -> str:
+    text = text_in(value, name)
+    if text is None:
+        raise ValueError(f"an interaction has no {name}")
+    return text
 
 
 def _options(data: Payload) -> Iterator[str]:
     """Yield the options in order; subcommands as words."""
-    for option in data.get("options") or ():
-        if option.get("type") in _SUBCOMMANDS:
-            yield option["name"]
+    for option in objects_in(data, "options"):
+        if number_in(option, "type") in _SUBCOMMANDS:
+            yield text_in(option, "name") or ""
             yield from _options(option)
-        else:
-            yield str(option["value"])
+        elif isinstance(value := option.get("value"), str | int | float):
+            yield str(value)
 
 
 def _source(chat: Channel, me: Me, who: str | None, name: str | None) -> SessionSource:

@@ -7,8 +7,15 @@ import re
 from pathlib import PurePath
 from typing import Any
 
-from turngate.adapters.discord.channels import Names, Payload
+from turngate.adapters.discord.channels import Names
 from turngate.adapters.discord.ids import is_id
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    id_in,
+    object_in,
+    objects_in,
+    text_in,
+)
 from turngate.adapters.discord.markup import LARGEST_TEXT, marked
 from turngate.adapters.discord.mentions import linked
 from turngate.gateway.domain.agent_events import File
@@ -83,13 +90,13 @@ def nonce_of(part: Part) -> str | None:
 
 def matches(part: Part, message: Payload, body: Body) -> bool:
     """Check whether a message of the bot could be this part."""
-    if _essence(str(message.get("content") or "")) != _essence(body["content"]):
+    if _essence(text_in(message, "content") or "") != _essence(body["content"]):
         return False
     if {button.nonce for button in part.buttons} != _nonces_in(message) or not _has_its_file(
         part, message
     ):
         return False
-    answered = (message.get("message_reference") or {}).get("message_id")
+    answered = id_in(object_in(message, "message_reference"), "message_id")
     return answered is None or not is_id(part.reply_to) or answered == part.reply_to
 
 
@@ -100,7 +107,9 @@ def _essence(words: str) -> str:
 
 def _has_its_file(part: Part, message: Payload) -> bool:
     """Compare file names by letters and digits: Discord changes other characters."""
-    names = [_letters(str(file.get("filename"))) for file in message.get("attachments") or ()]
+    names = [
+        _letters(text_in(file, "filename") or "") for file in objects_in(message, "attachments")
+    ]
     return names == ([] if part.file is None else [_letters(file_name(part.file))])
 
 
@@ -125,10 +134,9 @@ def _rows(buttons: tuple[Button, ...]) -> list[Body]:
 
 
 def _nonces_in(message: Payload) -> set[str]:
-    rows = message.get("components") or ()
-    return {
-        button["custom_id"]
-        for row in rows
-        for button in row.get("components") or ()
-        if "custom_id" in button
-    }
+    buttons = (
+        button
+        for row in objects_in(message, "components")
+        for button in objects_in(row, "components")
+    )
+    return {nonce for button in buttons if (nonce := text_in(button, "custom_id"))}

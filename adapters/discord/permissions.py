@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
-from turngate.adapters.discord.channels import Payload
+from turngate.adapters.discord.json_fields import Payload
 
 _ADMINISTRATOR = 1 << 3
 _VIEW = 1 << 10

@@ -19,10 +19,11 @@ from turngate.adapters.discord.api import (
     Forbidden,
     HasThread,
     MessageGone,
+    NeedsTag,
     OnlyPosts,
 )
 from turngate.adapters.discord.cache import Cache
-from turngate.adapters.discord.channels import Channel, Payload
+from turngate.adapters.discord.channels import Channel
 from turngate.adapters.discord.directory import Directory
 from turngate.adapters.discord.ids import (
     checked,
@@ -31,9 +32,22 @@ from turngate.adapters.discord.ids import (
     time_of,
 )
 from turngate.adapters.discord.interactions import (
+    ANSWER,
+    FOLLOW_UP,
     ORIGINAL,
+    PRIVATE,
     Interaction,
     Interactions,
+)
+from turngate.adapters.discord.json_fields import (
+    Payload,
+    author_of,
+    id_in,
+    is_set,
+    needed_id,
+    number_of,
+    object_in,
+    objects_in,
 )
 from turngate.adapters.discord.mentions import without_ids
 from turngate.adapters.discord.normalise import sent_at
@@ -45,7 +59,7 @@ from turngate.adapters.discord.outgoing import (
     reference_to,
 )
 from turngate.adapters.discord.uploads import Upload, open_upload
-from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import TurngateError, Undeliverable
 from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.clock import Clock
@@ -88,6 +102,12 @@ class Sender:
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """Edit a message; an archived thread is reopened first."""
+        interaction = self._interactions.behind(message_id)
+        if interaction is not None:
+            there = {**interaction.hook, "message_id": checked(message_id)}
+            await self._api.call("PATCH", ANSWER, there, body=self._body(part))
+            return Sent(message_id=message_id, at=self._clock.now())
+
         channel = self._cache.channel_of(message_id) or await self._channel(part.target)
         where = {"channel_id": channel, "message_id": checked(message_id)}
         body = self._body(part)
@@ -173,7 +193,7 @@ class Sender:
         channel = await self._channel(part.target)
         nonce = nonce_of(part) or ""
         async for message in self._own_messages_in(channel, int(checked(part.reply_to))):
-            answered = (message.get("message_reference") or {}).get("message_id")
+            answered = id_in(object_in(message, "message_reference"), "message_id")
             is_answer = answered == part.reply_to or (
                 answered is None and part.target.chat_type is ChatType.DM
             )
@@ -204,13 +224,13 @@ class Sender:
                 page = await self._newest_in(channel, time_of(after))
 
             for message in reversed(page):
-                if str((message.get("author") or {}).get("id")) == str(me):
+                if number_of(message) and author_of(message) == str(me):
                     yield message
 
             if len(page) < _PAGE:
                 return
 
-            after = max(int(message["id"]) for message in page)
+            after = max(map(number_of, page))
 
     async def _newest_in(self, channel: str, since: datetime) -> list[Payload]:
         """Filter the newest page by timestamps, on servers whose ids contain no time."""
@@ -226,9 +246,9 @@ class Sender:
             "GET", "/guilds/{guild_id}/threads/active", {"guild_id": forum.guild or ""}
         )
 
-        for thread in (answer or {}).get("threads") or ():
+        for thread in objects_in(answer or {}, "threads"):
             is_own = (thread.get("parent_id"), thread.get("owner_id")) == (forum.channel, me)
-            if is_own and int(thread["id"]) > after:
+            if is_own and number_of(thread) > after:
                 with suppress(MessageGone):
                     where = {"channel_id": thread["id"], "message_id": thread["id"]}
                     yield await self._api.object("GET", _MESSAGE, where)
@@ -242,24 +262,35 @@ class Sender:
         if nonce is not None:
             self._cache.tried(nonce)
         with _name_permission(_needed(upload), part.target):
-            message = await self._answer(interaction, body, upload) if interaction else None
+            message = await self._answer(interaction, body, nonce, upload) if interaction else None
             if message is None:
                 message = await self._post(part, body, nonce, upload)
+                with suppress(TurngateError):
+                    await self._interactions.clear(part)
         self._cache.sent(str(message["id"]), message.get("channel_id"), nonce)
         return Sent(message_id=str(message["id"]), at=self._clock.now())
 
     async def _answer(
-        self, interaction: Interaction, body: Body, upload: Upload | None
+        self, interaction: Interaction, body: Body, nonce: str | None, upload: Upload | None
     ) -> Payload | None:
-        """Replace the placeholder of a command; None if that is no longer possible."""
+        """
+        Replace the placeholder of a command, or add to what did; None if that is no longer
+        possible.
+        """
+        is_first = self._interactions.replaces_placeholder(interaction, nonce)
+        whole = body if is_first else {**body, **PRIVATE}
+        verb, path = ("PATCH", ORIGINAL) if is_first else ("POST", FOLLOW_UP)
         try:
             await self._interactions.defer(interaction)
-            return await self._api.object(
-                "PATCH", ORIGINAL, interaction.hook, **_content(body, upload)
+            message = await self._api.object(
+                verb, path, interaction.hook, **_content(whole, upload)
             )
         except Undeliverable:
             self._interactions.forget(interaction)
             return None
+
+        self._interactions.note_answer(str(message["id"]), interaction)
+        return message
 
     async def _post(
         self, part: Part, body: Body, nonce: str | None, upload: Upload | None
@@ -307,13 +338,25 @@ class Sender:
             await self._api.object("POST", _MESSAGE + "/threads", where, body={"name": title})
 
     async def _post_in_forum(self, forum: str, body: Body, upload: Upload | None) -> Payload:
-        """Create a post; its first message has its id."""
-        post = {"name": _titled(body["content"]), "message": body}
+        """Create a post; its first message has its id. Where a tag is required, it gets one."""
+        post: Body = {"name": _titled(body["content"]), "message": body}
         path = "/channels/{channel_id}/threads"
-        thread = await self._api.object(
-            "POST", path, {"channel_id": forum}, **_content(post, upload)
-        )
+        where = {"channel_id": forum}
+        try:
+            thread = await self._api.object("POST", path, where, **_content(post, upload))
+        except NeedsTag:
+            post["applied_tags"] = [await self._tag_of(forum)]
+            thread = await self._api.object("POST", path, where, **_content(post, upload))
         return {"id": thread["id"], "channel_id": thread["id"]}
+
+    async def _tag_of(self, forum: str) -> str:
+        """Return the forum's first tag, if possible one that everybody may set."""
+        channel = await self._api.object("GET", "/channels/{channel_id}", {"channel_id": forum})
+        tags = [each for each in objects_in(channel, "available_tags") if id_in(each, "id")]
+        tags.sort(key=lambda tag: is_set(tag, "moderated"))
+        if not tags:
+            raise Undeliverable("posts in this forum need a tag, and it has none")
+        return needed_id(tags[0], "id")
 
     async def _channel(self, target: SessionSource) -> str:
         """Return the channel to send to. For a user who never wrote only the user id is known."""

@@ -26,8 +26,9 @@ from turngate.adapters.discord.api import (
     trace,
     translate_errors,
 )
-from turngate.adapters.discord.channels import Payload
 from turngate.adapters.discord.connector import Connector
+from turngate.adapters.discord.json_fields import Payload
+from turngate.gateway.domain.backoff import Backoff
 from turngate.gateway.domain.errors import (
     Retryable,
     TurngateError,
@@ -47,6 +48,11 @@ OnEvent = Callable[[str, Payload], None]
 discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
 
 _MOST_RESUMES = 5
+_LONGEST_PAUSE = 60.0
+# Discord closes with this code when it is asked too often.
+_SLOW_DOWN = 4008
+# So many failures a slow-down counts for: the pause is then a multiple of the first.
+_COUNTS_FOR = 4
 _NEVER = 86_400.0
 _CLOSE_TIMEOUT = 1.0
 # Neither 1000 nor 1001: with those Discord shows the bot as gone and drops the session.
@@ -133,7 +139,9 @@ class Shard:
         self._socket: DiscordWebSocket | None = None
         self._ready_by: float | None = None
 
+        self._backoff = Backoff(first=timeouts.pause, longest=_LONGEST_PAUSE, jitter=0.5)
         self._failures = 0
+        self._of_use_since: float | None = None
 
     async def listen(self) -> None:
         """
@@ -146,6 +154,7 @@ class Shard:
                 socket = await self._open(gateway=self._gateway)
                 while True:
                     await self._poll_events(socket)
+                    self._count_failure(socket.socket.close_code)
                     socket = await self._resume(socket)
             finally:
                 await self._close_socket()
@@ -182,10 +191,9 @@ class Shard:
             raise Unreachable("the connection to Discord broke before it was of use")
 
         while True:
-            self._failures += 1
             if self._failures > _MOST_RESUMES:
                 raise Unreachable("the connection to Discord keeps breaking")
-            await asyncio.sleep(self._timeouts.pause * (self._failures - 1))
+            await asyncio.sleep(self._backoff.pause(self._failures - 1))
             session: dict[str, Any] = {
                 "session": socket.session_id,
                 "sequence": socket.sequence,
@@ -193,6 +201,18 @@ class Shard:
             }
             with suppress(Retryable):
                 return await self._open(gateway=socket.gateway, **session)
+            self._failures += 1
+
+    def _count_failure(self, code: int | None) -> None:
+        """
+        Count a broken connection. Only one that lasted makes the count begin anew: it may break
+        each time at once.
+        """
+        since, self._of_use_since = self._of_use_since, None
+        now = asyncio.get_running_loop().time()
+        if since is not None and now - since >= self._timeouts.lasting:
+            self._failures = 0
+        self._failures = max(self._failures + 1, _COUNTS_FOR if code == _SLOW_DOWN else 0)
 
     async def _open(self, **how: Any) -> DiscordWebSocket:
         loop = asyncio.get_running_loop()
@@ -221,7 +241,7 @@ class Shard:
             event = str(frame.get("t"))
             if event in ("READY", "RESUMED"):
                 self._ready_by = None
-                self._failures = 0
+                self._of_use_since = asyncio.get_running_loop().time()
                 self._beat()
             self._on_event(event, frame["d"])
 

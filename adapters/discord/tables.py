@@ -32,8 +32,8 @@ _NO_WIDTH = ("Mn", "Me", "Cf")
 @dataclass(frozen=True, slots=True)
 class Table:
     """
-    The cells as written, header first, in rows of equal length; and which columns are
-    right-aligned.
+    The cells as written, header first, and which columns are right-aligned. Rows may have fewer or
+    more cells than the header: filling them up would cost the product of rows and columns.
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -43,33 +43,50 @@ class Table:
     def shown(self) -> Iterator[str]:
         """Yield the lines of Discord's Markdown."""
         cells = [[_bare(cell) for cell in row] for row in self.rows]
-        widths = [max(map(_width, column)) for column in zip_longest(*cells, fillvalue="")]
+        widths = _widths(cells)
         fits = sum(widths) + 3 * (len(widths) - 1) <= WIDEST
         if fits and not any(_NOT_FOR_CODE.search(cell) for row in self.rows for cell in row):
             yield from self._as_code(cells, widths)
         else:
-            yield from self._as_list()
+            yield from self._as_list(cells[0])
 
     def _as_code(self, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> Iterator[str]:
         yield "```"
         for number, row in enumerate(cells):
-            padded = map(_padded, row, widths, self.right_aligned)
-            yield " | ".join(padded).rstrip()
+            columns = zip_longest(row, widths, self.right_aligned, fillvalue="")
+            yield " | ".join(
+                _padded(cell, int(width), bool(align)) for cell, width, align in columns
+            ).rstrip()
             if number == 0:
                 yield "-+-".join("-" * width for width in widths)
         yield "```"
 
-    def _as_list(self) -> Iterator[str]:
+    def _as_list(self, names: Sequence[str]) -> Iterator[str]:
+        """
+        Yield each row with the names of its columns. Long names are written once, as they would
+        otherwise be repeated in every row.
+        """
         head, *rows = self.rows
-        if not rows:
+        is_short = all(len(name) <= WIDEST for name in names)
+        if not rows or not is_short:
             yield f"- {' · '.join(filter(None, head))}"
+        shown = dict(enumerate(names)) if is_short else {}
         for row in rows:
             named = (
-                f"**{_bare(name)}:** {cell}" if name else cell
-                for name, cell in zip(head, row, strict=True)
+                f"**{shown[number]}:** {cell}" if shown.get(number) else cell
+                for number, cell in enumerate(row)
                 if cell
             )
             yield f"- {' · '.join(named)}"
+
+
+def _widths(cells: Sequence[Sequence[str]]) -> list[int]:
+    widths: list[int] = []
+    for row in cells:
+        widths += [0] * (len(row) - len(widths))
+        for number, cell in enumerate(row):
+            widths[number] = max(widths[number], _width(cell))
+    return widths
 
 
 def read_table(lines: Sequence[str], at: int) -> Table | None:
@@ -86,14 +103,8 @@ def read_table(lines: Sequence[str], at: int) -> Table | None:
     while at + len(rows) + 1 < len(lines) and "|" in (line := lines[at + len(rows) + 1]):
         rows.append(_cells(line))
 
-    width = max(map(len, rows))
-    right_aligned = [cell.endswith(":") and not cell.startswith(":") for cell in rule]
-
-    return Table(
-        rows=tuple((*row, *[""] * (width - len(row))) for row in rows),
-        right_aligned=(*right_aligned, *[False] * (width - len(rule))),
-        lines=len(rows) + 1,
-    )
+    aligned = tuple(cell.endswith(":") and not cell.startswith(":") for cell in rule)
+    return Table(rows=tuple(rows), right_aligned=aligned, lines=len(rows) + 1)
 
 
 def _is_rule(line: str) -> bool:

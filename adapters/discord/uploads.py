@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import mimetypes
 from collections.abc import AsyncIterator
@@ -18,6 +19,20 @@ from turngate.gateway.domain.outbox import Part
 _MEGABYTE = 1024 * 1024
 
 
+class _KeptOpen(io.BufferedReader):
+    """
+    A file that aiohttp does not close after sending it: where Discord names an obstacle, it is sent
+    once more.
+    """
+
+    def close(self) -> None:
+        """Do nothing; see `release`."""
+
+    def release(self) -> None:
+        """Close it."""
+        super().close()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
     """One open file."""
@@ -27,6 +42,8 @@ class Upload:
 
     def form(self, body: Body) -> list[dict[str, object]]:
         """Build the form fields of a message with the file."""
+        # A second request, after a refused one, sends the file from its beginning again.
+        self.file.seek(0)
         described = [{"id": 0, "filename": self.name}]
         inner = body.get("message")
         whole = (
@@ -61,9 +78,11 @@ async def open_upload(part: Part, largest: int) -> AsyncIterator[Upload]:
                 f"the file has {size / _MEGABYTE:.1f} MB, and Discord takes "
                 f"{largest // _MEGABYTE} MB here"
             )
-        file = await asyncio.to_thread(path.open, "rb")
+        file = _KeptOpen(await asyncio.to_thread(io.FileIO, path))
     except OSError as exc:
         raise Undeliverable("the file cannot be read") from exc
 
-    with file:
+    try:
         yield Upload(file=file, name=file_name(part.file))
+    finally:
+        file.release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 from turngate.gateway.domain.messages import MAIN_ACCOUNT
 from turngate.gateway.domain.ports.adapter import MenuEntry
@@ -26,11 +27,15 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """One bot. Without a webhook its updates are asked for."""
+    """
+    One bot. Without a webhook its updates are asked for. `files_dir` is where a Bot API server on
+    this machine keeps files.
+    """
 
     token: str = field(repr=False)
     name: str = MAIN_ACCOUNT
     api_url: str = CLOUD
+    files_dir: Path | None = None
     webhook: Webhook | None = None
     commands: tuple[MenuEntry, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
@@ -9,15 +10,16 @@ from turngate.adapters.telegram.account import Account, Timeouts
 from turngate.adapters.telegram.api import Api
 from turngate.adapters.telegram.cache import Cache
 from turngate.adapters.telegram.downloads import Downloader
-from turngate.adapters.telegram.intake import Intake
-from turngate.adapters.telegram.markup import LARGEST_TEXT, marked
-from turngate.adapters.telegram.normalise import PLATFORM
+from turngate.adapters.telegram.intake import Intake, who_we_are
+from turngate.adapters.telegram.markup import LARGEST_TEXT, marked, units
+from turngate.adapters.telegram.normalise import PLATFORM, normalise
 from turngate.adapters.telegram.polling import poll
 from turngate.adapters.telegram.sending import Sender
 from turngate.adapters.telegram.webhook import listen
 from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
+    InboundMessage,
     SessionSource,
 )
 from turngate.gateway.domain.outbox import Part, Sent
@@ -34,6 +36,7 @@ from turngate.gateway.domain.ports.clock import Clock, Moment
 _PER_CHAT = Rate(count=3, per=timedelta(seconds=3))
 _PER_GROUP = Rate(count=5, per=timedelta(seconds=15))
 _PER_ACCOUNT = Rate(count=30, per=timedelta(seconds=1))
+_LONGEST_MEASURED = 8 * LARGEST_TEXT
 
 
 class TelegramAdapter:
@@ -76,6 +79,13 @@ class TelegramAdapter:
                     self._api, intake, self._account.webhook, self._timeouts, self._progressed
                 )
 
+    async def read_again(self, raw: str) -> InboundMessage | None:
+        me = await who_we_are(self._api, self._account)
+        try:
+            return normalise(json.loads(raw), me, self._clock.now())
+        except Exception as exc:
+            raise ValueError("the update is of a form that this version does not know") from exc
+
     async def send(self, part: Part) -> Sent:
         return await self._sender.send(part)
 
@@ -117,6 +127,10 @@ class TelegramAdapter:
         await self._api.close()
 
     def _measure(self, markdown: str) -> int:
+        # What is so long is cut anyhow. Converted each time a preview grows, it would hold up the
+        # event loop.
+        if len(markdown) > _LONGEST_MEASURED:
+            return units(markdown)
         return marked(markdown, self._cache.name_of).size
 
     def _progressed(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 from aiogram import Bot
@@ -29,7 +29,7 @@ from aiogram.exceptions import (
     TelegramServerError,
     TelegramUnauthorizedError,
 )
-from aiogram.methods.base import TelegramMethod
+from aiogram.methods.base import Response, TelegramMethod
 from aiogram.utils.token import TokenValidationError
 
 from turngate.adapters.telegram.account import Account, Timeouts
@@ -44,6 +44,7 @@ from turngate.gateway.domain.errors import (
 )
 
 Result = TypeVar("Result")
+Method = TelegramMethod[Any]
 
 _CONNECT_TIMEOUT = 10.0
 _PAUSE_IF_ASKED = 1.0
@@ -61,6 +62,10 @@ _FILE = (
 
 class FormattingRefused(Undeliverable):
     """Telegram rejects the entities of the message."""
+
+
+class RichUnknown(FormattingRefused):
+    """The server is older than rich messages."""
 
 
 class ThreadGone(Undeliverable):
@@ -99,11 +104,10 @@ class Api:
         self._timeouts = timeouts
         self._bot: Bot | None = None
 
-    async def call(
-        self, method: TelegramMethod[Result], *, wait: float = 0.0, upload: bool = False
-    ) -> Result:
+    async def call(self, method: Method, *, wait: float = 0.0, upload: bool = False) -> Any:
         """
-        Send one request, without retries. `wait` is added to the timeout of the answer.
+        Send one request, without retries, and return the JSON of the answer. `wait` is added to
+        the timeout of the answer.
 
         Raises NotSent, Unreachable, Throttled, Unauthorized or a kind of Undeliverable.
         """
@@ -125,8 +129,30 @@ class Api:
     def _connected(self) -> Bot:
         if self._bot is None:
             server = TelegramAPIServer.from_base(self._account.api_url.rstrip("/"))
-            self._bot = Bot(self._account.token, session=AiohttpSession(api=server))
+            self._bot = Bot(self._account.token, session=_RawSession(api=server))
         return self._bot
+
+
+class _RawSession(AiohttpSession):
+    """
+    Leaves answers as they are. With aiogram's types, an answer that quotes anything newer than the
+    library would be unreadable, and what was sent would count as perhaps not sent.
+    """
+
+    def check_response(
+        self, bot: Bot, method: TelegramMethod[Result], status_code: int, content: str
+    ) -> Response[Result]:
+        return super().check_response(bot, _ANY, status_code, content)
+
+
+class _Raw(TelegramMethod[Any]):
+    """Any method, as far as its answer is concerned."""
+
+    __returning__ = Any
+    __api_method__ = "any"
+
+
+_ANY = _Raw()
 
 
 @contextmanager
@@ -154,7 +180,7 @@ def _error_of(exc: TelegramAPIError) -> TurngateError:
         case TelegramUnauthorizedError():
             return Unauthorized("Telegram refuses the token; get a new one from BotFather")
         case TelegramNotFound() if "method not found" in exc.message.lower():
-            return FormattingRefused("this Bot API server is too old for that")
+            return RichUnknown("this Bot API server is too old for that")
         case TelegramNotFound():
             return Unauthorized(
                 "Telegram does not know this token; copy it again from BotFather, and look at "
@@ -200,6 +226,9 @@ def _refusal(description: str) -> Undeliverable:
     text = description.lower()
     if "message is not modified" in text:
         return NothingChanged("it says that already")
+    # Servers that do not know rich messages miss the text, if there is no other.
+    if "text is empty" in text:
+        return RichUnknown("Telegram finds no text in it", words=description)
     if any(each in text for each in _THREAD):
         return ThreadGone("the topic is gone")
     if any(each in text for each in _FORMATTING):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from aiogram.methods import GetMe, GetWebhookInfo
+from aiogram.methods import GetMe, GetUpdates, GetWebhookInfo
 
 from turngate.adapters.telegram.account import Account, Timeouts
 from turngate.adapters.telegram.api import Api, Conflict
+from turngate.adapters.telegram.fields import flag, number, text
 from turngate.adapters.telegram.normalise import HANDLED
-from turngate.adapters.telegram.polling import GetRawUpdates
 from turngate.gateway.domain.errors import TurngateError
 from turngate.gateway.domain.ports.adapter import Finding
 
@@ -31,8 +31,9 @@ async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Fin
 
 async def _findings(api: Api, account: Account) -> AsyncIterator[Finding]:
     me = await api.call(GetMe())
-    yield Finding(words=f"the token is right: this is @{me.username}, id {me.id}")
-    if not me.can_read_all_group_messages:
+    name = text(me, "username")
+    yield Finding(words=f"the token is right: this is @{name}, id {number(me, 'id')}")
+    if not flag(me, "can_read_all_group_messages"):
         cure = (
             "for groups: all, switch it off with /setprivacy at BotFather and add the bot to "
             "the group again"
@@ -43,19 +44,22 @@ async def _findings(api: Api, account: Account) -> AsyncIterator[Finding]:
         )
 
     webhook = await api.call(GetWebhookInfo())
+    url = text(webhook, "url")
     if account.webhook is None:
-        yield await _polled(api, webhook.url)
-    elif webhook.url not in ("", account.webhook.url):
+        yield await _polled(api, url)
+    elif url not in ("", account.webhook.url):
         yield Finding(
             words="another address is set as its webhook; a start of the gateway replaces it"
         )
 
-    if account.webhook is not None and webhook.last_error_message and webhook.pending_update_count:
-        words = f"Telegram could not deliver to the webhook lately: {webhook.last_error_message}"
+    waiting = number(webhook, "pending_update_count")
+    error = text(webhook, "last_error_message")
+    if account.webhook is not None and error and waiting:
+        words = f"Telegram could not deliver to the webhook lately: {error}"
         yield Finding(words=words, is_error=True)
 
-    if webhook.pending_update_count:
-        yield Finding(words=f"{webhook.pending_update_count} updates wait to be received")
+    if waiting:
+        yield Finding(words=f"{waiting} updates wait to be received")
 
 
 async def _polled(api: Api, webhook: str) -> Finding:
@@ -66,7 +70,7 @@ async def _polled(api: Api, webhook: str) -> Finding:
         )
 
     try:
-        request = GetRawUpdates(limit=1, timeout=_POLL_SECONDS, allowed_updates=list(HANDLED))
+        request = GetUpdates(limit=1, timeout=_POLL_SECONDS, allowed_updates=list(HANDLED))
         await api.call(request, wait=_POLL_SECONDS)
     except Conflict:
         words = (

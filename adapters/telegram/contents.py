@@ -1,116 +1,130 @@
-"""Content of a Telegram message besides its text: files, and things described in words."""
+"""Content of a Telegram message: its text, its files, and things described in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiogram.types import Message
-
+from turngate.adapters.telegram import rich_text
+from turngate.adapters.telegram.fields import (
+    Raw,
+    number,
+    scrubbed,
+    text,
+    thing,
+    things,
+)
+from turngate.adapters.telegram.rich_text import Note
 from turngate.gateway.domain.messages import Attachment
 from turngate.gateway.domain.transcript import MediaType
 
 _KINDS = {"image": MediaType.IMAGE, "audio": MediaType.AUDIO}
 
 
-def text_of(message: Message) -> str:
+def text_of(message: Raw, note: Note = lambda _: None) -> str:
     """
     Return the text or caption, and descriptions of other content in brackets. Empty if there is
     none.
     """
-    return "\n".join(
-        filter(
-            None, (message.text or message.caption, *(f"[{thing}]" for thing in _things(message)))
-        )
+    said = (
+        text(message, "text"),
+        text(message, "caption"),
+        rich_text.words_of(thing(message, "rich_message"), note),
     )
+    everything = (*said, *(f"[{each}]" for each in _described(message)))
+    return scrubbed("\n".join(filter(None, everything)))
 
 
-def attachments_of(message: Message) -> tuple[Attachment, ...]:
+def words_of(message: Raw) -> str:
+    """Return the text or caption alone, to which the entities belong."""
+    return text(message, "text") or text(message, "caption")
+
+
+def attachments_of(message: Raw) -> tuple[Attachment, ...]:
     """List the files. Telegram offers several sizes of a picture; the largest is used."""
-    return tuple(_attachments(message))
+    shown = [message, *rich_text.media_of(thing(message, "rich_message"))]
+    return tuple(attachment for each in shown for attachment in _attachments(each))
 
 
-def _things(message: Message) -> Iterator[str]:
-    if message.sticker is not None:
-        yield " ".join(
-            filter(None, ("sticker", message.sticker.emoji, _named(message.sticker.set_name)))
-        )
+def _described(message: Raw) -> Iterator[str]:
+    if sticker := thing(message, "sticker"):
+        pack = text(sticker, "set_name")
+        named = f"of {pack}" if pack else ""
+        yield " ".join(filter(None, ("sticker", text(sticker, "emoji"), named)))
 
-    if message.contact is not None:
-        contact = message.contact
-        name = " ".join(filter(None, (contact.first_name, contact.last_name)))
-        yield f"contact: {name}, {_international(contact.phone_number)}"
+    if contact := thing(message, "contact"):
+        phone = _international(text(contact, "phone_number"))
+        yield f"contact: {full_name(contact)}, {phone}"
 
-    if message.venue is not None:
-        location = message.venue.location
-        yield (
-            f"place: {message.venue.title}, {message.venue.address} ({location.latitude}, "
-            f"{location.longitude})"
-        )
-    elif message.location is not None:
-        yield f"location: {message.location.latitude}, {message.location.longitude}"
+    if venue := thing(message, "venue"):
+        place = _place(thing(venue, "location"))
+        yield f"place: {text(venue, 'title')}, {text(venue, 'address')} ({place})"
+    elif location := thing(message, "location"):
+        yield f"location: {_place(location)}"
 
-    if message.poll is not None:
-        yield (
-            f"poll: {message.poll.question} "
-            f"{' / '.join(option.text for option in message.poll.options)}"
-        )
+    if poll := thing(message, "poll"):
+        options = " / ".join(text(option, "text") for option in things(poll, "options"))
+        yield f"poll: {text(poll, 'question')} {options}"
 
-    if message.checklist is not None:
-        tasks = " / ".join(task.text for task in message.checklist.tasks)
-        yield f"checklist: {message.checklist.title} {tasks}"
+    if checklist := thing(message, "checklist"):
+        tasks = " / ".join(text(task, "text") for task in things(checklist, "tasks"))
+        yield f"checklist: {text(checklist, 'title')} {tasks}"
 
-    if message.dice is not None:
-        yield f"dice {message.dice.emoji}: {message.dice.value}"
+    if dice := thing(message, "dice"):
+        yield f"dice {text(dice, 'emoji')}: {dice.get('value')}"
 
-    if message.game is not None:
-        yield f"game: {message.game.title}"
+    if game := thing(message, "game"):
+        yield f"game: {text(game, 'title')}"
 
-    if message.story is not None:
+    if "story" in message:
         yield "a story, which bots cannot see"
 
-    if message.paid_media is not None:
+    if "paid_media" in message:
         yield "paid media, which bots cannot see"
 
 
-def _named(name: str | None) -> str | None:
-    return f"of {name}" if name else None
+def full_name(person: Raw) -> str:
+    """Return the first and the last name of a user, a contact or a private chat."""
+    return " ".join(filter(None, (text(person, "first_name"), text(person, "last_name"))))
 
 
-def _international(number: str) -> str:
+def _place(location: Raw) -> str:
+    return f"{location.get('latitude')}, {location.get('longitude')}"
+
+
+def _international(phone: str) -> str:
     """Add the plus that Telegram omits, so that the number is recognised as one."""
-    return number if number.startswith("+") else f"+{number}"
+    return phone if phone.startswith("+") else f"+{phone}"
 
 
-def _attachments(message: Message) -> Iterator[Attachment]:
-    if message.photo:
-        photo = max(message.photo, key=lambda size: size.width * size.height)
-        yield Attachment(
-            type=MediaType.IMAGE, ref=photo.file_id, mime="image/jpeg", size=photo.file_size
-        )
+def _attachments(message: Raw) -> Iterator[Attachment]:
+    if photos := [each for each in things(message, "photo") if text(each, "file_id")]:
+        yield _file(max(photos, key=_area), MediaType.IMAGE, "image/jpeg")
 
-    if message.voice is not None:
-        voice = message.voice
-        yield Attachment(
-            type=MediaType.AUDIO,
-            ref=voice.file_id,
-            mime=voice.mime_type or "audio/ogg",
-            size=voice.file_size,
-        )
+    for name in ("voice", "voice_note"):
+        if voice := _with_file(message, name):
+            yield _file(voice, MediaType.AUDIO, text(voice, "mime_type") or "audio/ogg")
 
-    if message.video_note is not None:
-        note = message.video_note
-        yield Attachment(
-            type=MediaType.FILE, ref=note.file_id, mime="video/mp4", size=note.file_size
-        )
+    if note := _with_file(message, "video_note"):
+        yield _file(note, MediaType.FILE, "video/mp4")
 
     # An animation is also sent as a document, for clients without animations.
-    files = (message.audio, message.video, message.animation or message.document)
-    for file in (each for each in files if each is not None):
-        kind = _KINDS.get((file.mime_type or "").partition("/")[0], MediaType.FILE)
-        yield Attachment(
-            type=kind,
-            ref=file.file_id,
-            mime=file.mime_type,
-            name=file.file_name,
-            size=file.file_size,
-        )
+    animation = _with_file(message, "animation") or _with_file(message, "document")
+    files = _with_file(message, "audio"), _with_file(message, "video"), animation
+    for file in filter(None, files):
+        mime = text(file, "mime_type") or None
+        kind = _KINDS.get((mime or "").partition("/")[0], MediaType.FILE)
+        yield _file(file, kind, mime, name=text(file, "file_name") or None)
+
+
+def _with_file(message: Raw, name: str) -> Raw | None:
+    found = thing(message, name)
+    return found if text(found, "file_id") else None
+
+
+def _area(photo: Raw) -> int:
+    return (number(photo, "width") or 0) * (number(photo, "height") or 0)
+
+
+def _file(raw: Raw, kind: MediaType, mime: str | None, name: str | None = None) -> Attachment:
+    size = number(raw, "file_size")
+    return Attachment(type=kind, ref=text(raw, "file_id"), mime=mime, name=name, size=size)

@@ -1,13 +1,12 @@
 """
-Downloads of users' files: getFile returns the path, the file comes from the Bot API server only.
+Downloads of users' files: getFile returns the path, the file comes from the Bot API server only, or
+from the folder of a local one.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from aiogram.methods import GetFile
@@ -19,6 +18,8 @@ from turngate.adapters.telegram.account import (
     Timeouts,
 )
 from turngate.adapters.telegram.api import Api
+from turngate.adapters.telegram.fields import number, text
+from turngate.adapters.telegram.server_files import read_inside
 from turngate.gateway.domain.errors import (
     NotSent,
     Refused,
@@ -27,9 +28,7 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.domain.messages import Attachment
 
-LARGEST_IN_CLOUD = 20_000_000
-
-_CHUNK = 256 * 1024
+LARGEST_IN_CLOUD = 20 << 20
 
 
 class Downloader:
@@ -61,25 +60,14 @@ class Downloader:
             raise Refused("Telegram does not give the file") from exc
         except NotSent as exc:
             raise Unreachable("Telegram does not give the file now") from exc
-        if not file.file_path:
+        path = text(file, "file_path")
+        if not path:
             raise Refused("Telegram does not have the file any more")
-        return file.file_path, file.file_size
+        return path, number(file, "file_size")
 
     def _pieces(self, path: str) -> AsyncIterator[bytes]:
         """Download, or read from disk: a local Bot API server may return an absolute path."""
         if PurePosixPath(path).is_absolute() and not self._account.is_in_cloud:
-            return _read(Path(path))
+            return read_inside(self._account.files_dir, path)
         base = self._account.api_url.rstrip("/")
         return self._downloads.fetch(f"{base}/file/bot{self._account.token}/{quote(path)}")
-
-
-async def _read(path: Path) -> AsyncIterator[bytes]:
-    try:
-        file: BinaryIO = await asyncio.to_thread(path.open, "rb")
-    except OSError as exc:
-        raise Refused(
-            "the Bot API server keeps the file where it cannot be read from here"
-        ) from exc
-    with file:
-        while piece := await asyncio.to_thread(file.read, _CHUNK):
-            yield piece

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby, starmap
 from typing import Any
 
 from aiogram.methods import AnswerCallbackQuery, GetMe, SetMyCommands
-from aiogram.types import BotCommand, Update
-from pydantic import ValidationError
+from aiogram.types import BotCommand
 
 from turngate.adapters.telegram.account import Account
 from turngate.adapters.telegram.api import Api
 from turngate.adapters.telegram.cache import Cache
-from turngate.adapters.telegram.normalise import Me, normalise
+from turngate.adapters.telegram.fields import Raw, number, text, thing
+from turngate.adapters.telegram.normalise import Me, normalise, unreadable
+from turngate.adapters.telegram.unsupported import Unsupported
 from turngate.gateway.domain.errors import (
     Refused,
     TurngateError,
@@ -31,8 +32,6 @@ from turngate.gateway.domain.errors import (
 from turngate.gateway.domain.messages import InboundMessage, MessageKind
 from turngate.gateway.domain.ports.adapter import Receive
 from turngate.gateway.domain.ports.clock import Clock
-
-Raw = Mapping[str, Any]
 
 _log = logging.getLogger(__name__)
 _NEW_MESSAGES = MessageKind.NEW, MessageKind.COMMAND
@@ -49,18 +48,13 @@ class Intake:
         self._cache = cache
         self._clock = clock
         self._receive = receive
+        self._unsupported = Unsupported()
         self._me: Me | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Intake:
         """Ask Telegram for the bot's identity. Raises Unauthorized if the token is unknown."""
-        user = await self._api.call(GetMe())
-        self._me = Me(
-            id=user.id,
-            username=user.username or "",
-            account=self._account.name,
-            commands=frozenset(entry.name for entry in self._account.commands),
-        )
+        self._me = await who_we_are(self._api, self._account)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -81,16 +75,23 @@ class Intake:
         Store all updates, or skip what is refused. Raises the first error of a message that could
         not be stored.
         """
-        updates = [
-            update for raw in sorted(batch, key=number_of) if (update := _parsed(raw)) is not None
-        ]
-        chats: dict[str | None, list[tuple[Update, InboundMessage]]] = {}
-        for update in updates:
-            message = normalise(update, self._known, self._clock.now())
+        chats: dict[str | None, list[tuple[Raw, InboundMessage]]] = {}
+        for update in sorted(batch, key=number_of):
+            message = self._read(update)
             if message is not None:
                 chats.setdefault(message.source.chat_id, []).append((update, message))
 
         await _all_of(self._take_chat(messages) for messages in chats.values())
+
+    def _read(self, update: Raw) -> InboundMessage | None:
+        """Convert an update. One that cannot be read must not cost the others: it is set aside."""
+        me = self._known
+        now = self._clock.now()
+        try:
+            return normalise(update, me, now, self._unsupported.note)
+        except Exception:  # noqa: BLE001 - whatever form it has, the account goes on
+            _log.warning("an update was set aside: its form is unknown")
+            return unreadable(update, me, now)
 
     @property
     def _known(self) -> Me:
@@ -98,7 +99,7 @@ class Intake:
             raise Unreachable("Telegram has not said yet who we are")
         return self._me
 
-    async def _take_chat(self, messages: Sequence[tuple[Update, InboundMessage]]) -> None:
+    async def _take_chat(self, messages: Sequence[tuple[Raw, InboundMessage]]) -> None:
         """
         Store in order: edits and presses must find their message stored. New messages run
         concurrently, since each keeps its place in the queue.
@@ -110,16 +111,14 @@ class Intake:
                 for update, message in together:
                     await self._take(update, message)
 
-    async def _take(self, update: Update, message: InboundMessage) -> None:
+    async def _take(self, update: Raw, message: InboundMessage) -> None:
         self._cache.note_message(message)
         # A refused message is never stored; those after it must not wait.
         with suppress(Refused):
             await self._receive(message)
-        if update.callback_query is not None:
+        if query := text(thing(update, "callback_query"), "id"):
             # Clients show the button as loading until the query is answered.
-            self._run_in_background(
-                self._api.call(AnswerCallbackQuery(callback_query_id=update.callback_query.id))
-            )
+            self._run_in_background(self._api.call(AnswerCallbackQuery(callback_query_id=query)))
 
     def _run_in_background(self, call: Coroutine[Any, Any, bool]) -> None:
         task = asyncio.create_task(_ignore_errors(call))
@@ -137,21 +136,26 @@ async def _all_of(work: Iterable[Coroutine[Any, Any, None]]) -> None:
             each.cancel()
 
 
-def number_of(raw: Raw) -> int:
+async def who_we_are(api: Api, account: Account) -> Me:
+    """Ask Telegram for the bot's identity. Raises Unauthorized if the token is unknown."""
+    user = await api.call(GetMe())
+    me = number(user, "id")
+    if me is None:
+        raise Unreachable("Telegram does not say who we are")
+    return Me(
+        id=me,
+        username=text(user, "username"),
+        account=account.name,
+        commands=frozenset(entry.name for entry in account.commands),
+    )
+
+
+def number_of(update: Raw) -> int:
     """Return the update id, by which an update is confirmed."""
-    number = raw.get("update_id")
-    if not isinstance(number, int):
+    found = number(update, "update_id")
+    if found is None:
         raise Unreachable("Telegram sent something that is no update")
-    return number
-
-
-def _parsed(raw: Raw) -> Update | None:
-    """Parse an update, or skip it: a malformed one must not block the others."""
-    try:
-        return Update.model_validate(raw)
-    except ValidationError:
-        _log.warning("an update was left out: its form is unknown")
-        return None
+    return found
 
 
 async def _ignore_errors(call: Coroutine[Any, Any, bool]) -> None:

@@ -39,6 +39,6 @@ def import_aiogram() -> None:
     types = import_module("aiogram.types.base")
     for kind in (types.TelegramObject, methods.TelegramMethod, methods.Response):
         kind.model_rebuild = classmethod(build_late)
-    # Every bot uses these two: build them now and not during the first message.
-    for name in ("Update", "Message"):
-        getattr(import_module("aiogram.types"), name).model_rebuild()
+    # Every bot uses these two: build them now and not for the first answer.
+    for name in ("SendMessage", "EditMessageText"):
+        getattr(import_module("aiogram.methods"), name).model_rebuild()

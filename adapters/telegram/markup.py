@@ -9,6 +9,7 @@ mentions a user.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,17 +19,25 @@ import pyromark
 from telegramify_markdown import MessageEntity, RenderConfig, convert
 from telegramify_markdown.converter import STANDARD_OPTIONS
 
+from turngate.adapters.telegram.bounded_markup import converted_size
+
 LARGEST_TEXT = 4096
 LARGEST_CAPTION = 1024
 """Both in UTF-16 units, counted after conversion."""
 
 _MOST_PASSES = 8
+# Telegram ignores the entities of a message beyond about a hundred (python-telegram-bot found it by
+# experiment). A link that is not shown as one would lose its address.
+_MOST_ENTITIES = 100
+_MOST_LINKS = 60
+_MOST_GROWTH = 4
 _MENTION = re.compile(r"<@(\d{1,19})>")
 # "@name" that Telegram would turn into a mention.
 _NAME = re.compile(r"(?<![\w@])@(?=\w)")
 _DEFUSED_AT = "@\u2060"
 _LINKS = ("http://", "https://")
 _CODE = ("pre", "code")
+_WEIGHT = {"text_link": 0, "pre": 1, "code": 2}
 
 NameOf = Callable[[str], str | None]
 """Returns the name of a user by id; None if it is unknown."""
@@ -53,26 +62,19 @@ def units(text: str) -> int:
 
 
 def marked(markdown: str, name_of: NameOf = lambda _: None) -> Marked:
-    """Convert. A text that would be empty after conversion stays as written."""
-    text, entities = convert(_without_html(_scrubbed(markdown)), latex_escape=False, config=_CONFIG)
+    """
+    Convert. A text stays as written if it would be empty after conversion, or far larger: the
+    converter indents nested lists and pads tables, so that a few kilobytes can become gigabytes.
+    """
+    source = _without_html(_scrubbed(markdown))
+    largest = max(LARGEST_TEXT, _MOST_GROWTH * len(source))
+    if converted_size(source) > largest:
+        return plain(markdown)
+
+    text, entities = convert(source, latex_escape=False, config=_CONFIG)
     rewritten = _rewritten(text, entities, name_of)
-    return rewritten if rewritten.text else plain(markdown)
-
-
-def needs_rich(markdown: str) -> bool:
-    """
-    Check for a table, which text and entities show poorly.
-
-    False if it mentions a user: a rich message would mention any name that the agent writes.
-    """
-    if "|" not in markdown or _MENTION.search(markdown) or "tg://" in markdown:
-        return False
-
-    events: Iterable[tuple[Any, Any]] = pyromark.events_with_range(
-        _scrubbed(markdown), options=STANDARD_OPTIONS
-    )
-    begun = (event.get("Start") for event, _ in events if isinstance(event, dict))
-    return any(isinstance(block, dict) and "Table" in block for block in begun)
+    fits = rewritten.text.strip() and len(rewritten.text) <= largest
+    return rewritten if fits else plain(markdown)
 
 
 def plain(markdown: str) -> Marked:
@@ -125,30 +127,51 @@ class _Change:
 def _rewritten(text: str, entities: Sequence[MessageEntity], name_of: NameOf) -> Marked:
     """Defuse or resolve mentions, write out links without a valid target, and strip the text."""
     at = _Offsets(text)
-    code = [at.stretch(each) for each in entities if each.type in _CODE]
-    dead = [
-        each for each in entities if each.type == "text_link" and not _leads_somewhere(each.url)
-    ]
+    code = _Stretches(at.stretch(each) for each in entities if each.type in _CODE)
+    dead, living = _dead_and_living(entities)
     changes = [_written_out(each, at) for each in dead]
     for pattern, change in ((_MENTION, lambda found: _mention(found, name_of)), (_NAME, _defused)):
         changes += [
-            change(found) for found in pattern.finditer(text) if not _inside(found.start(), code)
+            change(found) for found in pattern.finditer(text) if not code.hold(found.start())
         ]
 
-    changes += (
-        [_Change(start=0, end=len(text) - len(text.lstrip()), words="")]
-        if text[:1].isspace()
-        else []
-    )
-    kept = len(text.rstrip())
-    changes += (
-        [_Change(start=kept, end=len(text), words="")] if kept < len(text) and text.strip() else []
-    )
-    living = [each for each in entities if each not in dead]
+    changes += _strip(text, min((at.stretch(each)[0] for each in living), default=len(text)))
 
     return _applied(
         text, living, sorted(changes, key=lambda change: (change.start, change.end)), at
     )
+
+
+def _dead_and_living(
+    entities: Iterable[MessageEntity],
+) -> tuple[list[MessageEntity], list[MessageEntity]]:
+    """Separate the links that cannot be shown as links: without a valid target, or too many."""
+    dead = list[MessageEntity]()
+    living = list[MessageEntity]()
+    links = 0
+    for each in entities:
+        if each.type != "text_link":
+            living.append(each)
+        elif links < _MOST_LINKS and _leads_somewhere(each.url):
+            links += 1
+            living.append(each)
+        else:
+            dead.append(each)
+
+    return dead, living
+
+
+def _strip(text: str, first_entity: int) -> Iterable[_Change]:
+    """
+    Remove blanks at both ends, as Telegram does: at the beginning only up to the first entity, so
+    that code keeps its indentation.
+    """
+    begins = min(len(text) - len(text.lstrip()), first_entity)
+    ends = len(text.rstrip())
+    if begins:
+        yield _Change(start=0, end=begins, words="")
+    if ends < len(text):
+        yield _Change(start=ends, end=len(text), words="")
 
 
 def _leads_somewhere(url: str | None) -> bool:
@@ -174,8 +197,17 @@ def _defused(found: re.Match[str]) -> _Change:
     return _Change(start=found.start(), end=found.end(), words=_DEFUSED_AT)
 
 
-def _inside(offset: int, stretches: Iterable[tuple[int, int]]) -> bool:
-    return any(start <= offset < end for start, end in stretches)
+class _Stretches:
+    """Stretches of a text that do not overlap."""
+
+    def __init__(self, stretches: Iterable[tuple[int, int]]) -> None:
+        self._sorted = sorted(stretches)
+        self._starts = [start for start, _ in self._sorted]
+
+    def hold(self, offset: int) -> bool:
+        """Return whether an offset is inside one of them."""
+        before = bisect_right(self._starts, offset)
+        return before > 0 and offset < self._sorted[before - 1][1]
 
 
 def _applied(
@@ -209,8 +241,22 @@ def _applied(
         done = change.end
 
     pieces.append(text[done:])
-    moved = [_moved(entity, shifts) for entity in entities]
-    return Marked("".join(pieces), (*(each for each in moved if each["length"] > 0), *links))
+    starts = [shift.start for shift in shifts]
+    moved = [_moved(entity, shifts, starts) for entity in entities]
+    return Marked("".join(pieces), _allowed([each for each in moved if each["length"] > 0], links))
+
+
+def _allowed(
+    entities: Sequence[dict[str, Any]], mentions: Sequence[dict[str, Any]]
+) -> tuple[dict[str, Any], ...]:
+    """Keep as many as Telegram regards: links first, then code, then what is only looks."""
+    everything = [*entities, *mentions]
+    if len(everything) <= _MOST_ENTITIES:
+        return tuple(everything)
+
+    by_weight = sorted(everything, key=lambda entity: _WEIGHT.get(entity["type"], len(_WEIGHT)))
+    kept = {id(entity) for entity in by_weight[:_MOST_ENTITIES]}
+    return tuple(entity for entity in everything if id(entity) in kept)
 
 
 class _Shift(NamedTuple):
@@ -222,21 +268,26 @@ class _Shift(NamedTuple):
     new_end: int
 
 
-def _moved(entity: MessageEntity, shifts: Sequence[_Shift]) -> dict[str, Any]:
-    start = _shifted(entity.offset, shifts, begins=True)
-    end = _shifted(entity.offset + entity.length, shifts, begins=False)
+def _moved(
+    entity: MessageEntity, shifts: Sequence[_Shift], starts: Sequence[int]
+) -> dict[str, Any]:
+    start = _shifted(entity.offset, shifts, starts, begins=True)
+    end = _shifted(entity.offset + entity.length, shifts, starts, begins=False)
     return entity.to_dict() | {"offset": start, "length": max(end - start, 0)}
 
 
-def _shifted(unit: int, shifts: Sequence[_Shift], *, begins: bool) -> int:
+def _shifted(unit: int, shifts: Sequence[_Shift], starts: Sequence[int], *, begins: bool) -> int:
     """Return the new start or end of an entity. It does not grow over text inserted beside it."""
-    by = 0
-    for shift in shifts:
-        if shift.start < unit < shift.end:
-            return shift.new_end if begins else shift.new_start
-        if unit > shift.start or (unit == shift.end and begins):
-            by = shift.new_end - shift.end
-    return unit + by
+    behind = bisect_left(starts, unit)
+    if begins and behind < len(shifts) and shifts[behind].end == unit:
+        behind += 1
+    if behind == 0:
+        return unit
+
+    shift = shifts[behind - 1]
+    if shift.start < unit < shift.end:
+        return shift.new_end if begins else shift.new_start
+    return unit + shift.new_end - shift.end
 
 
 class _Offsets:

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
-from aiogram.methods import DeleteWebhook
-from aiogram.methods.base import TelegramMethod
+from aiogram.methods import DeleteWebhook, GetUpdates
 
 from turngate.adapters.telegram.account import Timeouts
 from turngate.adapters.telegram.api import (
@@ -21,29 +19,14 @@ from turngate.adapters.telegram.api import (
     Conflict,
     WebhookIsSet,
 )
-from turngate.adapters.telegram.intake import (
-    Intake,
-    Raw,
-    number_of,
-)
+from turngate.adapters.telegram.fields import Raw, number, things
+from turngate.adapters.telegram.intake import Intake, number_of
 from turngate.adapters.telegram.normalise import HANDLED
 from turngate.gateway.domain.errors import Retryable, Throttled
 
 MOST_AT_ONCE = 100
 
 _FAILURES_IN_A_ROW = 3
-
-
-class GetRawUpdates(TelegramMethod[list[dict[str, Any]]]):
-    """getUpdates without parsing: one update unknown to aiogram would fail the whole batch."""
-
-    __returning__ = list[dict[str, Any]]
-    __api_method__ = "getUpdates"
-
-    offset: int | None = None
-    limit: int = MOST_AT_ONCE
-    timeout: int = 0
-    allowed_updates: list[str]
 
 
 async def poll(api: Api, intake: Intake, timeouts: Timeouts, progress: Callable[[], None]) -> None:
@@ -85,10 +68,15 @@ async def poll(api: Api, intake: Intake, timeouts: Timeouts, progress: Callable[
 
 
 async def _ask(api: Api, offset: int | None, wait: int) -> list[Raw]:
-    request = GetRawUpdates(offset=offset, timeout=wait, allowed_updates=list(HANDLED))
+    request = GetUpdates(
+        offset=offset, limit=MOST_AT_ONCE, timeout=wait, allowed_updates=list(HANDLED)
+    )
     try:
-        return [*await api.call(request, wait=wait)]
+        answer = await api.call(request, wait=wait)
     except WebhookIsSet:
         # The config says polling. Updates queued for the webhook are kept and delivered here.
         await api.call(DeleteWebhook(drop_pending_updates=False))
-        return [*await api.call(request, wait=wait)]
+        answer = await api.call(request, wait=wait)
+
+    # What has no number is no update: nothing can be confirmed by it.
+    return [each for each in things({"updates": answer}, "updates") if number(each, "update_id")]

@@ -14,20 +14,22 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from aiogram.methods import (
+    EditEphemeralMessageText,
     EditMessageText,
     SendChatAction,
     SendMessage,
     SendMessageDraft,
     SendRichMessage,
+    SendRichMessageDraft,
     SetMessageReaction,
 )
 from aiogram.types import (
     InlineKeyboardButton,
     InlineKeyboardMarkup,
     LinkPreviewOptions,
-    Message,
     ReactionTypeEmoji,
 )
 
@@ -38,27 +40,30 @@ from turngate.adapters.telegram.api import (
     FormattingRefused,
     NothingChanged,
     Result,
+    RichUnknown,
     ThreadGone,
 )
-from turngate.adapters.telegram.cache import Cache
+from turngate.adapters.telegram.cache import Cache, Ephemeral
+from turngate.adapters.telegram.fields import Raw, number, thing
 from turngate.adapters.telegram.markup import (
     LARGEST_CAPTION,
     LARGEST_TEXT,
     Marked,
     marked,
-    needs_rich,
     plain,
 )
+from turngate.adapters.telegram.normalise import DIRECT_TOPIC
 from turngate.adapters.telegram.outgoing import Outgoing
+from turngate.adapters.telegram.rich_markup import rich_of
 from turngate.adapters.telegram.uploads import MakeRequest, requests_for
-from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import Undeliverable, Unreachable
 from turngate.gateway.domain.messages import ChatType, SessionSource
 from turngate.gateway.domain.outbox import Part, Sent
 from turngate.gateway.domain.ports.clock import Clock
 
 # The general topic has the id 1, which Telegram does not accept in requests.
 _GENERAL = "1"
-_MOST_REPAIRS = 4
+_MOST_REPAIRS = 5
 _LONGEST_ROW = 24
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
@@ -70,16 +75,20 @@ class Sender:
         self._api = api
         self._cache = cache
         self._clock = clock
+        self._knows_rich = True
 
     async def send(self, part: Part) -> Sent:
         """Send a message, with its buttons if it has any."""
-        out = self._outgoing(part, LARGEST_TEXT)
+        out = await self._converted(part, LARGEST_TEXT)
         return self._sent(await self._repaired(out, partial(self._send, _keyboard(part))))
 
     async def edit(self, part: Part, message_id: str) -> Sent:
         """Edit a message. Its topic and the message it replies to stay."""
-        out = self._outgoing(part, LARGEST_TEXT)
-        attempt = partial(self._edit, _keyboard(part), _number(message_id))
+        out = await self._converted(part, LARGEST_TEXT)
+        if ephemeral := Ephemeral.of(message_id):
+            attempt = partial(self._edit_ephemeral, _keyboard(part), ephemeral)
+        else:
+            attempt = partial(self._edit, _keyboard(part), _number(message_id))
         with suppress(NothingChanged):
             await self._repaired(out, attempt)
         return Sent(message_id=message_id, at=self._clock.now())
@@ -96,7 +105,7 @@ class Sender:
             raise Undeliverable("the file cannot be read")
 
         size = (await asyncio.to_thread(path.stat)).st_size
-        out = self._outgoing(part, LARGEST_CAPTION)
+        out = await self._converted(part, LARGEST_CAPTION)
         *closer, as_document = requests_for(path, part.file.name, size)
         for make in closer:
             with suppress(FileRefused):
@@ -106,17 +115,8 @@ class Sender:
 
     async def draft(self, part: Part) -> None:
         """Show a draft with a stop button. Telegram identifies drafts by a number: the turn's."""
-        out = self._outgoing(part, LARGEST_TEXT)
-        await self._api.call(
-            SendMessageDraft(
-                chat_id=int(out.chat),
-                draft_id=part.turn or 1,
-                message_thread_id=out.thread,
-                text=out.words.text,
-                entities=out.entities,
-                can_stop=True,
-            )
-        )
+        attempt = partial(self._draft, part.turn or 1)
+        await self._repaired(await self._converted(part, LARGEST_TEXT), attempt)
 
     async def type(self, target: SessionSource) -> None:
         """Show typing for five seconds or until a message is sent."""
@@ -129,23 +129,19 @@ class Sender:
 
     async def react(self, target: SessionSource, message_id: str, emoji: str) -> None:
         """React. A deleted message or a refused emoji is not an error."""
-        reaction = SetMessageReaction(
-            chat_id=self._cache.chat(target),
-            message_id=_number(message_id),
-            reaction=[ReactionTypeEmoji(emoji=emoji)],
-        )
         with suppress(Undeliverable):
-            await self._api.call(reaction)
+            await self._api.call(
+                SetMessageReaction(
+                    chat_id=self._cache.chat(target),
+                    message_id=_number(message_id),
+                    reaction=[ReactionTypeEmoji(emoji=emoji)],
+                )
+            )
 
-    async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Message:
-        where = {
-            "chat_id": out.chat,
-            "message_thread_id": out.thread,
-            "reply_parameters": out.reply,
-        }
+    async def _send(self, keyboard: InlineKeyboardMarkup | None, out: Outgoing) -> Any:
         if out.rich is not None:
             return await self._api.call(
-                SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **where)  # type: ignore[arg-type]
+                SendRichMessage(rich_message=out.rich_message, reply_markup=keyboard, **out.place)
             )
 
         return await self._api.call(
@@ -154,13 +150,11 @@ class Sender:
                 entities=out.entities,
                 link_preview_options=_NO_PREVIEW,
                 reply_markup=keyboard,
-                **where,  # type: ignore[arg-type]
+                **out.place,
             )
         )
 
-    async def _edit(
-        self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing
-    ) -> Message | bool:
+    async def _edit(self, keyboard: InlineKeyboardMarkup | None, number: int, out: Outgoing) -> Any:
         edit = EditMessageText(chat_id=out.chat, message_id=number, reply_markup=keyboard)
         if out.rich is not None:
             return await self._api.call(edit.model_copy(update={"rich_message": out.rich_message}))
@@ -172,8 +166,45 @@ class Sender:
         }
         return await self._api.call(edit.model_copy(update=content))
 
-    async def _upload(self, make: MakeRequest, out: Outgoing) -> Message:
+    async def _edit_ephemeral(
+        self, keyboard: InlineKeyboardMarkup | None, message: Ephemeral, out: Outgoing
+    ) -> Any:
+        return await self._api.call(
+            EditEphemeralMessageText(
+                chat_id=out.chat,
+                receiver_user_id=message.user,
+                ephemeral_message_id=message.number,
+                text=None if out.rich else out.words.text,
+                entities=None if out.rich else out.entities,
+                rich_message=out.rich_message if out.rich else None,
+                link_preview_options=None if out.rich else _NO_PREVIEW,
+                reply_markup=keyboard,
+            )
+        )
+
+    async def _draft(self, number: int, out: Outgoing) -> Any:
+        where: dict[str, Any] = {
+            "chat_id": int(out.chat),
+            "draft_id": number,
+            "message_thread_id": out.thread,
+            "can_stop": True,
+        }
+        if out.rich is not None:
+            return await self._api.call(
+                SendRichMessageDraft(rich_message=out.rich_message, **where)
+            )
+        return await self._api.call(
+            SendMessageDraft(text=out.words.text, entities=out.entities, **where)
+        )
+
+    async def _upload(self, make: MakeRequest, out: Outgoing) -> Any:
         return await self._api.call(make(out), upload=True)
+
+    async def _converted(self, part: Part, largest: int) -> Outgoing:
+        """Convert the text; a long one beside the event loop, which has others to serve."""
+        if len(part.text) <= LARGEST_TEXT:
+            return self._outgoing(part, largest)
+        return await asyncio.to_thread(self._outgoing, part, largest)
 
     def _outgoing(self, part: Part, largest: int) -> Outgoing:
         words = marked(part.text, self._cache.name_of)
@@ -185,9 +216,12 @@ class Sender:
             chat=self._cache.chat(part.target),
             words=words,
             unmarked=unmarked,
-            rich=part.text if largest == LARGEST_TEXT and needs_rich(part.text) else None,
+            rich=rich_of(part.text) if largest == LARGEST_TEXT and self._knows_rich else None,
             thread=_thread(part.target),
+            direct_topic=_direct_topic(part.target),
             answers=self._answered(part),
+            only_for=self._asker(part),
+            is_secret=Ephemeral.of(part.reply_to or "") is not None,
         )
 
     def _answered(self, part: Part) -> int | None:
@@ -201,16 +235,32 @@ class Sender:
         )
         return None if is_plain else _number(part.reply_to)
 
+    def _asker(self, part: Part) -> int | None:
+        """
+        Return the user who alone is to see it: what answers a command in a group, and whatever
+        answers what only the bot could see.
+        """
+        asked = part.reply_to or ""
+        if ephemeral := Ephemeral.of(asked):
+            return ephemeral.user
+        # The answer of a command is of no turn. A question is for whoever may press.
+        if part.turn is not None or part.file is not None or part.buttons:
+            return None
+        return self._cache.asker(part.target, asked, self._clock.now())
+
     async def _repaired(
         self, out: Outgoing, attempt: Callable[[Outgoing], Awaitable[Result]]
     ) -> Result:
         for _ in range(_MOST_REPAIRS):
             try:
                 return await attempt(out)
-            except FormattingRefused:
+            except FormattingRefused as exc:
                 less = out.less_marked
                 if less is None:
                     raise
+                # Asked once and not for every preview; the next start asks again.
+                if out.rich is not None and isinstance(exc, RichUnknown):
+                    self._knows_rich = False
                 out = less
             except ThreadGone:
                 if out.thread is None:
@@ -222,15 +272,29 @@ class Sender:
             except NothingChanged:
                 raise
             except Undeliverable:
-                # Older servers ignore rich messages and report an empty message.
+                # Not in every chat, not by every server, and not to whom has left.
+                if out.only_for is not None and not out.is_secret:
+                    out = replace(out, only_for=None)
+                    continue
+                # It may be too much for a rich message: too many blocks, or columns.
                 if out.rich is None:
                     raise
                 out = replace(out, rich=None)
 
         return await attempt(out)
 
-    def _sent(self, message: Message) -> Sent:
-        return Sent(message_id=str(message.message_id), at=self._clock.now())
+    def _sent(self, message: Raw) -> Sent:
+        """Take the id, which is all that is needed of the answer."""
+        message_id = number(message, "message_id")
+        if message_id is None:
+            raise Unreachable("Telegram does not say how the message is called")
+
+        ephemeral = number(message, "ephemeral_message_id")
+        user = number(thing(message, "receiver_user"), "id")
+        shown = str(message_id)
+        if not message_id and ephemeral is not None and user is not None:
+            shown = Ephemeral(user=user, number=ephemeral).id
+        return Sent(message_id=shown, at=self._clock.now())
 
 
 def _number(message_id: str) -> int:
@@ -242,6 +306,13 @@ def _number(message_id: str) -> int:
 def _thread(target: SessionSource) -> int | None:
     thread = target.thread_id
     return int(thread) if thread is not None and thread.isdecimal() and thread != _GENERAL else None
+
+
+def _direct_topic(target: SessionSource) -> int | None:
+    """Return the topic of a channel's direct messages, without which Telegram takes nothing."""
+    thread = target.thread_id or ""
+    topic = thread.removeprefix(DIRECT_TOPIC)
+    return int(topic) if topic != thread and topic.isdecimal() else None
 
 
 def _keyboard(part: Part) -> InlineKeyboardMarkup | None:

@@ -11,6 +11,7 @@ from turngate.adapters.telegram.account import Webhook as WebhookAddress
 from turngate.gateway.domain.messages import MAIN_ACCOUNT
 from turngate.gateway.domain.ports.adapter import MenuEntry
 from turngate.gateway.domain.ports.platform import (
+    Folder,
     Id,
     IdForm,
     Listen,
@@ -52,6 +53,7 @@ class TelegramAccount:
     account: Name = MAIN_ACCOUNT
     token: Secret
     api_url: WebAddress = CLOUD
+    files_dir: Folder | None = None
     receive: Literal["polling"] | ByWebhook = "polling"
     home: Id | None = None
 
@@ -71,9 +73,18 @@ def _account(settings: TelegramAccount, commands: tuple[MenuEntry, ...]) -> Acco
         name=settings.account,
         token=settings.token.get_secret_value(),
         api_url=settings.api_url,
+        files_dir=settings.files_dir,
         webhook=webhook,
         commands=commands,
     )
+
+
+# https://core.telegram.org/bots/api#reactiontypeemoji
+_REACTIONS = (
+    "❤ 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 🌚 🌭 💯 🤣 "
+    "⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 "
+    "🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡"
+)
 
 
 PLATFORM = PlatformPackage(
@@ -86,5 +97,6 @@ PLATFORM = PlatformPackage(
         "chat": IdForm(pattern=r"-?[0-9]{1,30}", example="-100123"),
     },
     id_hint="a number such as 12345",
+    reactions=frozenset(_REACTIONS.split()),
     order=1,
 )

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from aiogram.methods import SendAnimation, SendAudio, SendDocument, SendPhoto, SendVideo, SendVoice
-from aiogram.methods.base import TelegramMethod
-from aiogram.types import FSInputFile, Message
+from aiogram.types import FSInputFile
 
+from turngate.adapters.telegram.api import Method
 from turngate.adapters.telegram.outgoing import Outgoing
 
-MakeRequest = Callable[[Outgoing], TelegramMethod[Message]]
+MakeRequest = Callable[[Outgoing], Method]
 
 _LARGEST_PHOTO = 10_000_000
 _PHOTOS = {"image/jpeg", "image/png", "image/webp"}
@@ -46,11 +46,9 @@ def _closer(file: FSInputFile, kind: str, size: int) -> list[MakeRequest]:
 
 def _common(out: Outgoing) -> dict[str, Any]:
     return {
-        "chat_id": out.chat,
-        "message_thread_id": out.thread,
         "caption": out.words.text or None,
         "caption_entities": out.entities,
-        "reply_parameters": out.reply,
+        **out.place,
     }
 
 

@@ -20,6 +20,7 @@ from yarl import URL
 from turngate.adapters.http_server import listening_socket, serving
 from turngate.adapters.telegram.account import Timeouts, Webhook
 from turngate.adapters.telegram.api import Api
+from turngate.adapters.telegram.fields import number, text
 from turngate.adapters.telegram.intake import Intake, number_of
 from turngate.adapters.telegram.normalise import HANDLED
 from turngate.gateway.domain.errors import Retryable, TurngateError
@@ -58,12 +59,13 @@ async def listen(
 async def _is_delivering(api: Api, webhook: Webhook, timeouts: Timeouts) -> bool:
     """Check that the webhook is ours and Telegram has no undelivered updates."""
     info = await api.call(GetWebhookInfo())
-    if info.url != webhook.url:
+    if text(info, "url") != webhook.url:
         raise Retryable(
             "another program has changed the webhook of this bot; stop it, or give this one its "
             "own bot"
         )
-    return info.last_error_date is None or info.pending_update_count == 0
+    is_troubled = number(info, "last_error_date") is not None
+    return not (is_troubled and number(info, "pending_update_count"))
 
 
 @asynccontextmanager

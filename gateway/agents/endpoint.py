@@ -102,11 +102,11 @@ def _below(spec: AgentSpec, written: str, below: str) -> str:
         _ = parts.port  # raises ValueError for an invalid port, which urlsplit does not check
     except ValueError as exc:
         raise ConfigError(
-            f"agents.{spec.name}: base_url is no address; write https://host/v1"
+            f"agents.{spec.name}: base_url is not an address; write https://host/v1"
         ) from exc
 
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"agents.{spec.name}: base_url is no address; write https://host/v1")
+        raise ConfigError(f"agents.{spec.name}: base_url is not an address; write https://host/v1")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(
             f"agents.{spec.name}: base_url holds a name or a password; take it out, and write "

@@ -243,7 +243,7 @@ def _answer_url(spec: AgentSpec, url: str) -> str:
         return urlunsplit(parts._replace(path=parts.path.rstrip("/") + "/answers", fragment=""))
     if not isinstance(named, str) or _origin(named) is None:
         raise ConfigError(
-            f"agents.{spec.name}: options.answer_url is no address; write http://host/path"
+            f"agents.{spec.name}: options.answer_url is not an address; write http://host/path"
         )
     return named
 

@@ -125,13 +125,13 @@ def print_report(
 def _who_may_talk(access: Access) -> str:
     """Return who has access, in one sentence: the setting that matters most."""
     direct = {
-        "pairing": "strangers who write directly get a pairing code",
-        "listed": "strangers who write directly hear nothing",
-        "open-dangerously": "EVERYBODY may write directly",
+        "pairing": "unknown users who write directly get a pairing code",
+        "listed": "unknown users who write directly get no reply",
+        "open-dangerously": "EVERYONE may write directly",
     }
     answered = {"mention": "what is addressed to the bot", "all": "everything", "off": "nothing"}
     named = f"{len(access.allow)} allowed, {len(access.admins)} admins"
     return (
-        f"Who may talk: {named}; {direct[access.direct]}; in allowed chats "
+        f"Access: {named}; {direct[access.direct]}; in allowed chats "
         f"{answered[access.groups]} is answered."
     )

@@ -1,4 +1,4 @@
-"""`turngate sessions`: list, read, search, change and export conversations."""
+"""`turngate sessions`: list, read, search, change and export sessions."""
 
 import sys
 from datetime import timedelta
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from turngate.gateway.domain.serialization import Json as JsonValue
 
 app = typer.Typer(
-    name="sessions", no_args_is_help=True, help="List, read, search and manage conversations."
+    name="sessions", no_args_is_help=True, help="List, read, search and manage sessions."
 )
 
 _DEFAULT_LIMIT = 50
@@ -91,7 +91,7 @@ def show(
     state_dir: StateDir = None,
     json: Json = False,
 ) -> None:
-    """Print one conversation."""
+    """Print one session."""
     from turngate.gateway.cli.sessions_text import print_conversation, print_document
     from turngate.gateway.cli.state_access import state_of
 
@@ -146,7 +146,7 @@ def export(
     config: ConfigFile = None,
     state_dir: StateDir = None,
 ) -> None:
-    """Write one conversation as JSON lines: the session, then each entry, then a closing line."""
+    """Write one session as JSON lines: the session itself, then each entry, then a closing line."""
     from turngate.gateway.cli.export_file import exported_to
     from turngate.gateway.cli.state_access import state_of
 
@@ -253,7 +253,7 @@ def delete_entry(
 def reset(
     session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """Reset this conversation: the next message starts a new session. Messages are kept."""
+    """Reset this session: the next message starts a new one. Messages are kept."""
     _do("sessions.reset", "Reset", config, state_dir, json, id=session)
 
 
@@ -261,7 +261,7 @@ def reset(
 def resume(
     session: Id, config: ConfigFile = None, state_dir: StateDir = None, json: Json = False
 ) -> None:
-    """Resume this session: the next message in its conversation continues it."""
+    """Resume this session: the next message in its chat continues it."""
     _do("sessions.resume", "Resumed", config, state_dir, json, id=session)
 
 

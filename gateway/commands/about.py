@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import (
-    Command,
-    CommandAnswer,
-    Request,
-)
+from turngate.gateway.commands.registry import Command, Request
 from turngate.gateway.domain.text import clean_label
 
 
-async def _status(request: Request) -> CommandAnswer:
+async def _status(request: Request) -> str:
     session = request.session
     title = f" “{clean_label(session.title)}”" if session.title else ""
     lines = [
-        f"Session `{session.id}`{title}",
+        f"Conversation `{session.id}`{title}",
         f"- answered by the agent `{request.agent}`",
         f"- {session.messages} messages since {session.started_at:%Y-%m-%d %H:%M} UTC",
         f"- {session.tokens.total:,} tokens: {session.tokens.input:,} in, "
@@ -22,7 +18,7 @@ async def _status(request: Request) -> CommandAnswer:
         f"- {_at_work(request)}",
     ]
 
-    return CommandAnswer(text="\n".join(lines), session=session.id)
+    return "\n".join(lines)
 
 
 def _at_work(request: Request) -> str:
@@ -35,6 +31,6 @@ def _at_work(request: Request) -> str:
 
 COMMANDS = (
     Command(
-        name="status", summary="says which session this is and what goes on in it", run=_status
+        name="status", summary="says which conversation this is and what runs in it", run=_status
     ),
 )

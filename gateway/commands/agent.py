@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from turngate.gateway.commands.registry import (
-    Command,
-    CommandAnswer,
-    Request,
-)
+from turngate.gateway.commands.registry import Command, Request
 
 
-async def _agent(request: Request) -> CommandAnswer:
+async def _agent(request: Request) -> str:
     name = request.argument.strip().lower()
     if not name:
-        text = _listing(request)
-    elif name not in request.offered:
-        text = _unknown(name, request.offered)
-    else:
-        await request.store.choose_agent(request.session.id, name)
-        text = f"`{name}` answers in this conversation from now on."
-    return CommandAnswer(text=text, session=request.session.id)
+        return _listing(request)
+    if name not in request.offered:
+        return _unknown(name, request.offered)
+
+    await request.store.choose_agent(request.session.id, name)
+    return f"`{name}` answers in this conversation from now on."
 
 
 def _listing(request: Request) -> str:
@@ -29,17 +24,8 @@ def _listing(request: Request) -> str:
     if not others:
         return f"{here} There is no other agent to choose."
 
-    return "\n".join(
-        [
-            here,
-            "",
-            "Others that may:",
-            "",
-            *others,
-            "",
-            "`/agent NAME` chooses one for this conversation.",
-        ]
-    )
+    how = "`/agent NAME` chooses one for this conversation."
+    return "\n".join([here, "", "Others that may:", "", *others, "", how])
 
 
 def _unknown(name: str, offered: tuple[str, ...]) -> str:

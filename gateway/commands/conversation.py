@@ -5,11 +5,7 @@ of their own key.
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import (
-    Command,
-    CommandAnswer,
-    Request,
-)
+from turngate.gateway.commands.registry import Command, CommandAnswer, Request
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.domain.text import clean_label
@@ -26,74 +22,57 @@ async def _new(request: Request) -> CommandAnswer:
     fresh = await request.store.reset(request.session.key, title=title)
     named = f" “{title}”" if title else ""
     back = " /resume brings the last one back." if request.session.has_talk else ""
-    return CommandAnswer(
-        text=f"{_stopped(request)}A new conversation{named} has begun.{back}", session=fresh.id
-    )
+    text = f"{_stopped(request)}A new conversation{named} has begun.{back}"
+    return CommandAnswer(text=text, session=fresh.id)
 
 
-async def _resume(request: Request) -> CommandAnswer:
+async def _resume(request: Request) -> str | CommandAnswer:
     earlier = await _earlier(request)
     argument = _bare(request.argument)
     if not argument and not earlier:
-        return CommandAnswer(
-            text=f"{_stopped(request)}There is no earlier conversation here.",
-            session=request.session.id,
-        )
+        return f"{_stopped(request)}There is no earlier conversation here."
 
     found = _wanted(argument, earlier)
     if not found and _wanted(argument, [request.session]) and not argument.isdecimal():
-        return CommandAnswer(
-            text=f"{_stopped(request)}You are in {_name(request.session)} already.",
-            session=request.session.id,
-        )
+        return f"{_stopped(request)}You are in {_name(request.session)} already."
 
     if len(found) != 1:
         problem = "Several fit that" if found else "There is no such conversation here"
-        return CommandAnswer(
-            text=f"{_stopped(request)}{problem}. /sessions lists them.", session=request.session.id
-        )
+        return f"{_stopped(request)}{problem}. /sessions lists them."
 
     resumed = await request.store.switch(request.session.key, found[0].id)
     text = f"{_stopped(request)}Back in {_name(resumed)}, {resumed.messages} messages."
     return CommandAnswer(text=text, session=resumed.id)
 
 
-async def _sessions(request: Request) -> CommandAnswer:
+async def _sessions(request: Request) -> str:
     earlier = (await _earlier(request))[:_MOST_LISTED]
     lines = [f"You are in {_name(request.session)}, {request.session.messages} messages."]
     if earlier:
         lines += ["", "Earlier:", ""]
         lines += [f"{at}. {_line(session)}" for at, session in enumerate(earlier, start=1)]
         lines += ["", "`/resume 1` goes back to the first of them."]
-    return CommandAnswer(text="\n".join(lines), session=request.session.id)
+    return "\n".join(lines)
 
 
-async def _title(request: Request) -> CommandAnswer:
+async def _title(request: Request) -> str:
     title = clean_label(request.argument)
     if not title:
-        text = f"This is {_name(request.session)}. `/title WORDS` names it."
-    else:
-        await request.store.rename(request.session.id, title)
-        text = f"This conversation is now called “{title}”."
-    return CommandAnswer(text=text, session=request.session.id)
+        return f"This is {_name(request.session)}. `/title WORDS` names it."
+
+    await request.store.rename(request.session.id, title)
+    return f"This conversation is now called “{title}”."
 
 
-async def _compact(request: Request) -> CommandAnswer:
-    if request.busy or request.compact is None:
-        text = "A turn is running or waiting here. /stop it first, or wait for its answer."
-    else:
-        text = await request.compact()
-    return CommandAnswer(text=text, session=request.session.id)
+async def _compact(request: Request) -> str:
+    return await request.compact()
 
 
 async def _earlier(request: Request) -> list[Session]:
     """Return the sessions of this key other than the current one, last used first."""
-    sessions = await request.store.sessions(
-        SessionFilter(key=request.session.key, limit=_MOST_SEARCHED)
-    )
-    return [
-        session for session in sessions if session.id != request.session.id and session.has_talk
-    ]
+    of_key = SessionFilter(key=request.session.key, limit=_MOST_SEARCHED)
+    sessions = await request.store.sessions(of_key)
+    return [each for each in sessions if each.id != request.session.id and each.has_talk]
 
 
 def _bare(argument: str) -> str:
@@ -137,7 +116,7 @@ def _line(session: Session) -> str:
 
 def _name(session: Session) -> str:
     words = clean_label(session.title or session.preview)
-    return f"“{words}”" if words else f"session `{session.id}`"
+    return f"“{words}”" if words else f"conversation `{session.id}`"
 
 
 def _stopped(request: Request) -> str:

@@ -23,6 +23,8 @@ from turngate.gateway.rules.budgets import Standing
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.waiting_store import until_stored
 
+_BUSY = "A turn is running or waiting here. /stop it first, or wait for its answer."
+
 SetStop = Callable[[Callable[[], None]], None]
 Compact = Callable[[Session, SessionSource, SetStop], Awaitable[str]]
 
@@ -75,14 +77,15 @@ class CommandDispatch:
     ) -> Retry | tuple[Part, ...]:
         """Run a command. Returns the parts to send, or the question that is to be asked again."""
         request = await self._request(key, call, stored)
-        # A command may use any verb of the store, so all of it is retried.
+        if call.command.needs_exclusive and request.busy:
+            return await self._store_answer(stored, call, request, _BUSY)
+
+        # A command may use any verb, also those that fail at once, so all of it is retried.
         answer = await until_stored(self.observer, call.command.run, request)
         if isinstance(answer, Retry):
             return answer
 
-        parts = await self._store_answer(stored, answer)
-        self.observer.commanded(call.command.name, answer.session)
-        return parts
+        return await self._store_answer(stored, call, request, answer)
 
     async def _request(self, key: SessionKey, call: Call, stored: StoredCommand) -> Request:
         source = stored.message.source
@@ -113,7 +116,12 @@ class CommandDispatch:
             recovered=stored.recovered,
         )
 
-    async def _store_answer(self, stored: StoredCommand, answer: CommandAnswer) -> tuple[Part, ...]:
+    async def _store_answer(
+        self, stored: StoredCommand, call: Call, request: Request, answer: str | CommandAnswer
+    ) -> tuple[Part, ...]:
+        if isinstance(answer, str):
+            answer = CommandAnswer(text=answer)
+        session = answer.session or request.session.id
         message = stored.message
         # The press of a button is kept as the label that was chosen, not as a nonce.
         if answer.kept_as is not None:
@@ -122,5 +130,8 @@ class CommandDispatch:
         entries, parts = outcomes.commanded(
             message, answer.text, self.clock.now(), edits=answer.edits
         )
-        fitted = await self.splitter.parts(parts, answer.session)
-        return await self.store.answer(stored.row, answer.session, entries=entries, parts=fitted)
+        fitted = await self.splitter.parts(parts, session)
+        kept = await self.store.answer(stored.row, session, entries=entries, parts=fitted)
+        self.observer.commanded(call.command.name, session)
+
+        return kept

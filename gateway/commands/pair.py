@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import (
-    Command,
-    CommandAnswer,
-    Request,
-)
+from turngate.gateway.commands.registry import Command, Request
 from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.messages import ChatType
 from turngate.gateway.domain.pairing_records import Approved, Pending
@@ -16,13 +12,9 @@ _USAGE = "`/pair list`, `/pair approve CODE` or `/pair revoke WHO`."
 _MOST_LISTED = 50
 
 
-async def _pair(request: Request) -> CommandAnswer:
-    return CommandAnswer(text=await _done(request), session=request.session.id)
-
-
-async def _done(request: Request) -> str:
+async def _pair(request: Request) -> str:
     if not request.is_admin:
-        return "Only an admin can let people in or out."
+        return "Only an admin can grant or revoke access."
     if request.message.source.chat_type is not ChatType.DM:
         return "Not here, where others read along: write to me directly."
 
@@ -36,7 +28,7 @@ async def _done(request: Request) -> str:
                 return f"{await request.pairing.approve(code, way=way, by=way)} can talk to me now."
             case "revoke", who if who:
                 gone = await request.pairing.revoke(who)
-                return f"No longer let in: {', '.join(map(str, gone))}."
+                return f"Access revoked: {', '.join(map(str, gone))}."
             case _:
                 return _USAGE
     except Refused as refused:
@@ -52,7 +44,7 @@ def _listing(approved: list[Approved], pending: list[Pending]) -> str:
     if not lines and not waiting:
         return "No one is paired, and no one has asked to be."
 
-    heads = ["Let in by a code:", ""] if lines else []
+    heads = ["Paired:", ""] if lines else []
     more = (
         [*([""] if lines else []), "Waiting, each with a code that only they know:", ""]
         if waiting
@@ -66,7 +58,7 @@ COMMANDS = (
         name="pair",
         admins_only=True,
         argument="list | approve CODE | revoke WHO",
-        summary="lets people talk to the bot, or no longer",
+        summary="grants or revokes access to the bot",
         run=_pair,
     ),
 )

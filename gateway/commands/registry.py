@@ -7,11 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from turngate.gateway.domain.ids import (
-    EntryId,
-    InboxId,
-    SessionId,
-)
+from turngate.gateway.domain.ids import EntryId, InboxId, SessionId
 from turngate.gateway.domain.messages import InboundMessage
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.session import Session
@@ -42,8 +38,8 @@ class Request:
     row: InboxId
     message: InboundMessage
     pairing: Pairing
+    compact: Callable[[], Awaitable[str]]
     standing: Standing = Standing()
-    compact: Callable[[], Awaitable[str]] | None = None
     is_admin: bool = False
     offered: tuple[str, ...] = ()
     stopped: bool = False
@@ -55,14 +51,15 @@ class Request:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandAnswer:
     """
-    The answer to a command, and the session that keeps it.
+    The answer to a command, if it is more than a text.
 
-    `kept_as` is the text that the transcript keeps for the command, if not as it was written;
-    `edits` is a message that becomes the answer.
+    `session` keeps it, if that is no longer the one the command was given in. `kept_as` is the text
+    that the transcript keeps for the command, if not as it was written; `edits` is a message that
+    becomes the answer.
     """
 
     text: str
-    session: SessionId
+    session: SessionId | None = None
     kept_as: str | None = None
     edits: str | None = None
 
@@ -75,7 +72,7 @@ class Retry:
     replacing: EntryId
 
 
-Run = Callable[[Request], Awaitable[CommandAnswer | Retry]]
+Run = Callable[[Request], Awaitable[str | CommandAnswer | Retry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,24 +136,20 @@ class Registry:
         # A typo must not reach the agent as text, so an unknown name is a command that says so.
         return Call(command=Command(name="unknown", summary="", run=self._unknown), argument=name)
 
-    async def _help(self, request: Request) -> CommandAnswer:
+    async def _help(self, request: Request) -> str:
         # Without code marks: Telegram makes a plain command a link.
         lines = [
             f"- {command.usage} – {command.summary}"
             for command in self.commands
             if command.is_listed and (request.is_admin or not command.admins_only)
         ]
-        return CommandAnswer(text="\n".join(["Commands:", "", *lines]), session=request.session.id)
+        return "\n".join(["Commands:", "", *lines])
 
-    async def _unknown(self, request: Request) -> CommandAnswer:
+    async def _unknown(self, request: Request) -> str:
         close = get_close_matches(request.argument, self._by_name, n=1)
         meant = f"Did you mean /{close[0]}?" if close else "/help lists what there is."
-        return CommandAnswer(
-            text=f"There is no command /{request.argument[:32]}. {meant}",
-            session=request.session.id,
-        )
+        return f"There is no command /{request.argument[:32]}. {meant}"
 
 
-async def _greet(request: Request) -> CommandAnswer:
-    text = "Hello! Write to me, and I'll answer. /help lists what else you can do here."
-    return CommandAnswer(text=text, session=request.session.id)
+async def _greet(request: Request) -> str:
+    return "Hello! Write to me, and I'll answer. /help lists what else you can do here."

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from turngate.gateway.commands.registry import (
-    Command,
-    CommandAnswer,
-    Request,
-)
-from turngate.gateway.domain.usage import (
-    Cost,
-    CostStatus,
-    Tokens,
-)
+from turngate.gateway.commands.registry import Command, Request
+from turngate.gateway.domain.usage import Cost, CostStatus, Tokens
 from turngate.gateway.rules.budgets import money
 
 
-async def _usage(request: Request) -> CommandAnswer:
+async def _usage(request: Request) -> str:
     session = request.session
     standing = request.standing
     used = standing.used
@@ -29,7 +21,7 @@ async def _usage(request: Request) -> CommandAnswer:
     lines += [f"- left today: {allowance.left_in_words}" for allowance in shown]
     again = f"\n\nA new day begins at {standing.begins_again}." if shown else ""
 
-    return CommandAnswer(text="Used:\n\n" + "\n".join(lines) + again, session=session.id)
+    return "Used:\n\n" + "\n".join(lines) + again
 
 
 def _tokens(tokens: Tokens, *, is_estimated: bool) -> str:

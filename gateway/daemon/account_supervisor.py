@@ -2,14 +2,18 @@
 Supervise one account: run its adapter, restart it when it ends, and report its state.
 
 A connection alone does not mean that messages arrive, so health is the time of the platform's last
-response. An account that fails is restarted with growing pauses; the daemon is not. Refused
-credentials are retried a few times and then left alone, across restarts too, because platforms
-delete bots that insist.
+response. An account that fails is restarted with growing pauses, which begin anew only after a
+connection that lasted; the daemon is not restarted. Refused credentials are retried a few times and
+then left alone, across restarts too, because platforms delete bots that insist.
+
+Since when messages may be missing is noted by the platform's clock, in which they are dated: the
+local one may have been wrong at the time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from asyncio import FIRST_EXCEPTION
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -33,6 +37,7 @@ from turngate.gateway.domain.ports.adapter import (
     CatchesUp,
     Receive,
     TellsProgress,
+    TellsTime,
 )
 from turngate.gateway.domain.ports.clock import Clock, Moment
 from turngate.gateway.domain.ports.store import Store
@@ -45,6 +50,11 @@ MOST_CAUGHT_UP = 10_000
 
 _BACKOFF = Backoff(first=1.0, longest=60.0, jitter=0.5)
 _LOOKS_EVERY = 1.0
+# Seconds. A platform that accepts every connection and ends it at once would otherwise be asked
+# again without a pause.
+_GOOD_AFTER = 45.0
+# Seconds from one complete catch-up to the next: each asks for the history of every chat.
+_CATCH_UP_EVERY = 60.0
 # The stored time of the last message lags by seconds, and clocks differ. Messages that are read
 # twice are deduped.
 _OVERLAP = timedelta(minutes=2)
@@ -109,6 +119,8 @@ class Supervisor:
         self._since = clock.monotonic()
         self._gap_told: float | None = None
         self._trouble: str | None = None
+        self._heard_since: float | None = None
+        self._may_catch_up_at = clock.monotonic()
 
     @property
     def report(self) -> AccountReport:
@@ -160,6 +172,7 @@ class Supervisor:
             # Before a refusal is counted: a response in between restarts the count.
             if self._heard_of(began):
                 await self._store.record_welcome(*name)
+            if self._has_lasted():
                 attempt = 0
             if isinstance(failure, Unauthorized):
                 await self._store.record_refused(*name)
@@ -169,6 +182,7 @@ class Supervisor:
 
     async def _try(self, receive: Receive) -> BaseException:
         """Run the adapter once; return what ended it."""
+        self._heard_since = None
         self._become(AccountState.STARTING, None)
         try:
             await self._catch_up_and_listen(receive)
@@ -183,19 +197,26 @@ class Supervisor:
         """
         Backfill what was missed, then listen. Once the platform confirms that events arrive,
         backfill what was sent between the two.
+
+        A connection that breaks soon after a catch-up is not preceded by another one: the next is
+        made while it listens, when it is due.
         """
         adapter = self._adapter
-        # Taken before the first backfill, so that the second one covers its duration.
-        began = self._clock.now()
         if not isinstance(adapter, CatchesUp):
             return await self._listen(receive)
-        since = await self._behind_since()
-        if since is not None:
+
+        # Taken before the first backfill, so that the second one covers its duration.
+        began = await self._platform_time()
+        since = await self._behind_since(began)
+        due = self._may_catch_up_at
+        is_due = self._clock.monotonic() >= due
+        if since is not None and is_due:
             await self._read_again(adapter, receive, since)
 
         async def heard() -> None:
+            await asyncio.sleep(max(0.0, due - self._clock.monotonic()))
             if since is not None:
-                await self._read_again(adapter, receive, began)
+                await self._read_again(adapter, receive, began if is_due else since)
             # Only after both: a crash before this line repeats the backfill from its beginning.
             await self._store.record_caught_up(adapter.platform, self._account, began)
 
@@ -204,43 +225,54 @@ class Supervisor:
     async def _listen(
         self, receive: Receive, heard: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Run the adapter, and end it when the platform stops responding without an error."""
-        listening = asyncio.ensure_future(self._adapter.run(receive))
+        """
+        Run the adapter, and end it when the platform stops responding without an error. `heard` is
+        run beside it once events arrive.
+        """
         began = self._clock.monotonic()
+        tasks = [asyncio.ensure_future(self._adapter.run(receive))]
 
         try:
-            while not listening.done():
-                await asyncio.wait({listening}, timeout=_LOOKS_EVERY)
-                if heard is not None and not listening.done() and self._hears(began):
-                    await heard()
-                    heard = None
+            while not any(map(_has_ended_it, enumerate(tasks))):
+                await asyncio.wait(tasks, timeout=_LOOKS_EVERY, return_when=FIRST_EXCEPTION)
+                if self._heard_since is None and not tasks[0].done() and self._hears(began):
+                    self._heard_since = self._clock.monotonic()
+                    tasks += [asyncio.ensure_future(heard())] if heard is not None else []
                 # `report` says DEGRADED after one interval; the restart follows after two.
                 if self._is_deaf(2):
                     raise Retryable("the platform has not answered for too long")
             # An adapter may cancel its own task. `result` would raise that as if this supervisor
             # were being stopped, and the account would never be restarted.
-            if not listening.cancelled():
-                listening.result()
+            for task in tasks:
+                if task.done() and not task.cancelled():
+                    task.result()
         finally:
-            listening.cancel()
+            for task in tasks:
+                task.cancel()
             # Two connections of one bot answer everything twice: this one must have ended before
             # the next attempt.
-            await asyncio.wait({listening})
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _behind_since(self) -> datetime | None:
+    async def _platform_time(self) -> datetime:
+        """Return the platform's time of day, or ours if the adapter does not know it."""
+        adapter: object = self._adapter
+        return (
+            await adapter.platform_time() if isinstance(adapter, TellsTime) else self._clock.now()
+        )
+
+    async def _behind_since(self, now: datetime) -> datetime | None:
         """
         Return since when messages may have been missed. The very first start has nothing to
         backfill.
         """
         name = (self._adapter.platform, self._account)
-        now = self._clock.now()
         record = await self._store.account(*name)
         since = record.behind_since or record.received_at
 
         if since is not None and since > now:
             since = now - _WHEN_UNSURE
 
-        if record.behind_since is None:
+        if record.behind_since is None or since != record.behind_since:
             # Backfilled messages move `received_at`, so a backfill that is interrupted needs this
             # record to restart where it began. On the first start it marks the time from which a
             # restart has to backfill.
@@ -258,12 +290,17 @@ class Supervisor:
                     if count > MOST_CAUGHT_UP:
                         raise GapRemains("more was said than can be read again")
                     await several.take(message)
-        except GapRemains:
-            # What could be read is stored by now, and the account goes on to listen.
+        except GapRemains as exc:
+            # What could be read is stored by now, and the account goes on to listen. Every gap is
+            # logged; conversations are told once in a while.
+            self._observer.account_changed(
+                self._adapter.platform, self._account, self._state.value, reason_of(exc)
+            )
             now = self._clock.monotonic()
             if self._gap_told is None or now - self._gap_told > _GAP_TOLD_FOR:
                 await self._tell_of_gap(self._adapter.platform, self._account, since)
                 self._gap_told = now
+        self._may_catch_up_at = self._clock.monotonic() + _CATCH_UP_EVERY
 
     async def _is_refused(self) -> bool:
         """
@@ -319,6 +356,14 @@ class Supervisor:
         progress = _progress_of(self._adapter)
         return progress is not None and progress.elapsed >= since
 
+    def _has_lasted(self) -> bool:
+        """Return whether the connection that ended was of use for some time."""
+        if self._heard_since is None:
+            return False
+        progress = _progress_of(self._adapter)
+        last = self._clock.monotonic() if progress is None else progress.elapsed
+        return last - self._heard_since >= _GOOD_AFTER
+
     def _is_deaf(self, times: int) -> bool:
         """Return whether the platform has been silent for several times its normal interval."""
         adapter: object = self._adapter
@@ -367,6 +412,17 @@ class _Several:
         with suppress(Refused):
             await self._receive(message)
         crashpoint("catching-up")
+
+
+def _has_ended_it(task: tuple[int, asyncio.Future[None]]) -> bool:
+    """
+    Return whether a task of an account ends its connection: the first, which listens, in any case,
+    and others by failing.
+    """
+    number, working = task
+    return working.done() and (
+        number == 0 or working.cancelled() or working.exception() is not None
+    )
 
 
 def _progress_of(adapter: object) -> Moment | None:

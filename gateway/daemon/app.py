@@ -75,7 +75,7 @@ from turngate.gateway.rules.authorization import Direct
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.session_files import SessionFiles
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.stores.waiting_store import waiting
+from turngate.gateway.stores.waiting_store import WaitingStore
 from turngate.gateway.turns.attachments import Attachments
 from turngate.gateway.turns.billing import Billing
 from turngate.gateway.turns.compaction import Compaction
@@ -109,7 +109,7 @@ def build_pipeline(
     """Build every object that takes part in the life of a message."""
     # Turns and deliveries wait while the store is unavailable. Sweep, health and control verbs get
     # the plain store, and fail at once.
-    store = waiting(store, observer)
+    store = WaitingStore(store, observer)
     delivery = Delivery(delivery_rules, accounts, store, clock, observer, tasks)
     splitter = Splitter(accounts=accounts, files=files, observer=observer, most_parts=max_parts)
     pairing = Pairing(store, policy.pairing_key, delivery.enqueue, most_pending=pairing_codes)

@@ -18,16 +18,14 @@ from turngate.gateway.rules.authorization import Access, Allowed
 from turngate.gateway.rules.policy import Policy
 
 _REMEMBERED_FOR = timedelta(days=90)
-_MOST_CONVERSATIONS = 10_000
 
 
 def chats_to_catch_up(store: Store, policy: Policy, platform: str, account: str) -> CatchUpChats:
     """Return the chats of one account. Reads the store at each call, once per connection."""
 
     async def chats() -> Sequence[SessionSource]:
-        lately = SessionFilter(
-            current_only=True, active_within=_REMEMBERED_FOR, limit=_MOST_CONVERSATIONS
-        )
+        # Without a limit: a chat that is left out here would lose what was written there.
+        lately = SessionFilter(current_only=True, active_within=_REMEMBERED_FOR)
         known = [session.origin for session in await store.sessions(lately)]
         let_in = [
             SessionSource(

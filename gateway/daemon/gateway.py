@@ -21,13 +21,13 @@ from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
 from turngate.gateway.daemon.sweep import Sweep
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import Refused, StoreUnavailable, TurngateError
+from turngate.gateway.domain.messages import AccountKey
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.adapter import Adapter
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.observability.observer import Observer
-from turngate.gateway.outbound.connected_accounts import AccountKey
 from turngate.gateway.pipeline import Pipeline
 from turngate.gateway.rules import outcomes
 from turngate.gateway.stores.sqlite import SqliteStore
@@ -132,7 +132,7 @@ class Gateway:
         """Handle the control request for a one-time login link of the web chat."""
         if self.web is None:
             raise Refused(
-                "the web door is closed: web.listen is null in the config; set it and restart "
+                "there is no web server: web.listen is null in the config; set it and restart "
                 "the daemon"
             )
         return {"url": self.web.link()}

@@ -190,7 +190,7 @@ class Daemon:
         refused.cancel()
         if not self._asked_to_stop.is_set():
             raise Unauthorized(
-                "every account was refused and there is no web door; `turngate check --online` "
+                "every account was refused and there is no web server; `turngate check --online` "
                 "says what is wrong"
             )
 
@@ -285,7 +285,7 @@ def _welcome(gateway: Gateway) -> None:
     """
     if gateway.web is None:
         typer.echo(
-            "The gateway runs without a web door. `turngate chat` talks to it; Ctrl-C stops it."
+            "The gateway runs without a web server. `turngate chat` talks to it; Ctrl-C stops it."
         )
     elif sys.stdout.isatty():
         typer.echo(f"Open {gateway.web.link()} in a browser on this machine.")

@@ -52,7 +52,8 @@ class SessionEndNotices:
                 await self.tell()
             except StoreError as exc:
                 self.observer.store_failed(exc)
-            except Exception as exc:  # noqa: BLE001 - nobody waits for it: its bug must not end the gateway's other tasks
+            # Nobody waits for it: its bug must not end the gateway's other tasks.
+            except Exception as exc:  # noqa: BLE001
                 self.observer.bug(exc)
             await asyncio.sleep(EVERY.total_seconds())
 
@@ -105,7 +106,8 @@ class SessionEndNotices:
                 await agent.session_end(
                     concluded(self.policy, configured, session, history, self.files)
                 )
-        except Exception as exc:  # noqa: BLE001 - somebody's agent: whatever it raises, it is asked again
+        # Somebody's agent: whatever it raises, it is asked again.
+        except Exception as exc:  # noqa: BLE001
             self.observer.ending_not_heard(session.id, configured.name, exc)
             return False
 

@@ -17,7 +17,7 @@ CUT_OFF = "the gateway is being restarted"
 
 # True in both cases: a turn that may run again does; for any other the user is notified after the
 # restart how to continue.
-GOES_ON = "I am being restarted, and come back to this afterwards."
+GOES_ON = "The gateway is restarting. This will be continued afterwards."
 
 
 async def say_that_it_goes_on(

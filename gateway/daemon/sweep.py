@@ -96,7 +96,8 @@ class Sweep:
             await work()
         except StoreError as exc:
             self.observer.store_failed(exc)
-        except Exception as exc:  # noqa: BLE001 - nobody waits for it: its bug must not end the gateway's other tasks
+        # Nobody waits for it: its bug must not end the gateway's other tasks.
+        except Exception as exc:  # noqa: BLE001
             self.observer.bug(exc)
 
     def _pause(self) -> timedelta:

@@ -173,6 +173,8 @@ class InboundMessage:
 
     An `UNREADABLE` message is an event that the adapter could not convert. It has only `raw`, the
     event as JSON, and as much of its source as could be read.
+
+    `unanswerable` says why the adapter could not send an answer there. Such a message is refused.
     """
 
     id: str
@@ -187,6 +189,7 @@ class InboundMessage:
     from_bot: bool = False
     forwarded: bool = False
     raw: str | None = None
+    unanswerable: str | None = None
 
     @property
     def wordless(self) -> InboundMessage:

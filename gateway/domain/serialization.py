@@ -40,7 +40,8 @@ def from_dict(cls: type[T], data: object) -> T:
     """
     plain: type = cls
     value = _decoder_of_class(plain)(data)
-    assert isinstance(value, cls)  # noqa: S101 - narrows the type for mypy; the decoder built exactly this class
+    # Narrows the type for mypy; the decoder built exactly this class.
+    assert isinstance(value, cls)  # noqa: S101
     return value
 
 

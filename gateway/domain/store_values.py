@@ -175,7 +175,8 @@ class AccountRecord:
     """
     What is remembered of an account across restarts: its last message, and consecutive refusals.
 
-    `behind_since`: it may have missed messages since then, and its catch-up is not complete.
+    `behind_since`: it may have missed messages since then, and its catch-up is not complete. Both
+    are times by the platform's clock, as far as its adapter knows it.
     """
 
     received_at: datetime | None = None

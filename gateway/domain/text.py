@@ -11,7 +11,8 @@ _UNSEEN_CATEGORIES = ("Cc", "Cf", "Cs")
 # Characters that show nothing and are no controls to Unicode: joiners, fillers, variation
 # selectors, the tag plane.
 _UNSEEN = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164"
+    "\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from turngate.gateway.domain.errors import Refused, StoreError
 from turngate.gateway.domain.ids import SessionKey
-from turngate.gateway.domain.messages import ChatType, InboundMessage
+from turngate.gateway.domain.messages import AccountKey, ChatType, InboundMessage
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.store_values import Accepted
@@ -36,7 +36,7 @@ NOT_CONVERTED = "this version cannot read it"
 WRONG_TYPE = "a value in it has the wrong type"
 
 _MINUTE = 60.0
-_Account = tuple[str, str, bool]
+_Account = tuple[AccountKey, bool]
 Accept = Callable[[], Awaitable[Accepted]]
 
 
@@ -128,7 +128,8 @@ class Admission:
         if self._is_talk_among_others(message, refusal) or not self._has_room(message):
             return None
 
-        await self.store.reject(message, self.policy.key_of(message.source), refusal.value)
+        reason = message.unanswerable or refusal.value
+        await self.store.reject(message, self.policy.key_of(message.source), reason)
         # A code is sent for a message, not for a reaction or an edit.
         if refusal is Refusal.UNPAIRED and message.kind in TALK_KINDS:
             await self.pairing.invite(message.source, message.id)
@@ -156,7 +157,7 @@ class Admission:
         source = message.source
         now = self.clock.monotonic()
         # Direct messages are limited apart: a noisy group must not keep users from getting a code.
-        account = source.platform, source.account, source.chat_type is ChatType.DM
+        account = source.account_key, source.chat_type is ChatType.DM
         since, count = self._rows.get(account, (now, 0))
         # A new minute begins with the first refusal after the last one.
         if now - since >= _MINUTE:

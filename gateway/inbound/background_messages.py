@@ -60,4 +60,4 @@ def _chat_key(message: InboundMessage) -> ThreadKey:
     source = message.source
     # A message that starts a thread belongs to the chat, though it may have the thread's id.
     thread = None if source.thread_id == message.id else source.thread_id
-    return source.platform, source.account, source.chat_id, thread
+    return (*source.chat_key, thread)

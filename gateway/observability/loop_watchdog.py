@@ -79,7 +79,8 @@ class StallProbe:
 
 def _where(thread: int) -> str | None:
     """Return where the thread stands, outermost first; None if it is idle."""
-    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to look at another thread
+    # The documented way to look at another thread.
+    frame = sys._current_frames().get(thread)  # noqa: SLF001
     frames = list(islice(_inside_out(frame), _MOST_FRAMES))
     if not frames or frames[0].f_code.co_filename.endswith(_IDLE):
         return None

@@ -80,7 +80,7 @@ class Metrics:
             "damaged_rows", "Rows that were found damaged and set aside: `turngate repair`."
         )
         self.stalls = self._counter(
-            "loop_stalls", "How often the event loop was held up: the log says by what."
+            "loop_stalls", "How often the event loop was blocked; the log says by what."
         )
         self.retries = self._counter(
             "retries", "What had to be done again: a send, an agent, an account.", "what"

@@ -48,7 +48,7 @@ class Observer:
     def started(self, *, address: str | None, version: str, pid: int) -> None:
         """Everything is open."""
         self._log.info(
-            "the gateway is up", action=Action.STARTED, address=address, version=version, pid=pid
+            "the gateway started", action=Action.STARTED, address=address, version=version, pid=pid
         )
 
     def crashed(self, crashes: int, *, suspects: int) -> None:
@@ -62,11 +62,11 @@ class Observer:
 
     def stopping(self) -> None:
         """The drain begins."""
-        self._log.info("finishing what runs", action=Action.STOPPING)
+        self._log.info("stopping: waiting for running turns", action=Action.STOPPING)
 
     def stopped(self) -> None:
         """Everything is closed."""
-        self._log.info("the gateway is down", action=Action.STOPPED)
+        self._log.info("the gateway stopped", action=Action.STOPPED)
 
     def cut_off(self, turns: int) -> None:
         """The drain timed out. What is cut off resumes after the next start."""
@@ -74,7 +74,7 @@ class Observer:
 
     def closing_takes_too_long(self) -> None:
         """Something cannot be closed in time. Nothing is lost: state is on disk."""
-        self._log.warning("closing takes too long, so it is left", action=Action.STOPPED)
+        self._log.warning("closing timed out; not waited for any longer", action=Action.STOPPED)
 
     def reloaded(self, changed: Sequence[str], needs_restart: Sequence[str]) -> None:
         """The config was reloaded. Keys are logged, never values."""
@@ -82,19 +82,19 @@ class Observer:
         if needs_restart:
             fields["needs_restart"] = ", ".join(needs_restart)
         tell = self._log.warning if needs_restart else self._log.info
-        tell("the config was read again", action=Action.RELOADED, **fields)
+        tell("the config was reloaded", action=Action.RELOADED, **fields)
 
     def not_reloaded(self, mistakes: Sequence[str]) -> None:
         """The new config is invalid. Problems are logged without the file's values."""
         reason = f"{'; and '.join(mistakes)}; `turngate check` says more"
         self._log.error(
-            "the config is refused, and nothing has changed", action=Action.RELOADED, reason=reason
+            "the new config is invalid; nothing has changed", action=Action.RELOADED, reason=reason
         )
 
     def doubted(self, doubts: Sequence[str]) -> None:
         """The new config has warnings."""
         for doubt in doubts:
-            self._log.warning("the config is doubtful", action=Action.CONFIG, reason=doubt)
+            self._log.warning("the config has a warning", action=Action.CONFIG, reason=doubt)
 
     def lagged(self, seconds: float) -> None:
         """The event loop was late by so many seconds; measured several times a second."""
@@ -103,11 +103,11 @@ class Observer:
     def stalled(self, where: str) -> None:
         """Something blocks the event loop. Called on the watchdog's thread."""
         self.metrics.stalls.inc()
-        self._log.warning("the event loop is held up", action=Action.STALLED, where=where)
+        self._log.warning("the event loop is blocked", action=Action.STALLED, where=where)
 
     def stall_over(self, lasted: timedelta) -> None:
         """The event loop continues."""
-        self._log.warning("the event loop goes on", action=Action.STALLED, ms=_ms(lasted))
+        self._log.warning("the event loop runs again", action=Action.STALLED, ms=_ms(lasted))
 
     def received(self, source: SessionSource, outcome: Action) -> None:
         """A message was accepted, deduplicated or refused, or an existing one changed."""
@@ -158,7 +158,9 @@ class Observer:
 
     def dropped(self, refusal: Refused) -> None:
         """Work that is no longer needed."""
-        self._log.info("nothing left to do", action=Action.DROPPED, reason=reason_of(refusal))
+        self._log.info(
+            "the work is no longer needed", action=Action.DROPPED, reason=reason_of(refusal)
+        )
 
     def agent_failed(self, error: BaseException) -> None:
         """
@@ -182,7 +184,7 @@ class Observer:
 
         words = {"said": error.words} if error.words else {}
         self._log.warning(
-            "an agent cannot be asked",
+            "an agent is unavailable",
             action=Action.AGENT,
             agent=name,
             reason=reason_of(error),
@@ -191,11 +193,11 @@ class Observer:
 
     def agent_silent(self) -> None:
         """The agent hit the idle timeout."""
-        self._log.warning("the agent fell silent", action=Action.AGENT)
+        self._log.warning("the agent hit its idle timeout", action=Action.AGENT)
 
     def file_refused(self, error: TurngateError) -> None:
         """A file of a user or an agent was refused; the chat shows the reason."""
-        self._log.warning("a file was not taken", action=Action.FILE, reason=reason_of(error))
+        self._log.warning("a file was refused", action=Action.FILE, reason=reason_of(error))
 
     def not_sent_elsewhere(self, error: TurngateError) -> None:
         """An agent's message to another chat was not sent. The user sees the reason."""
@@ -203,7 +205,7 @@ class Observer:
         kind = type(error).__name__
         words = str(error)
         self._log.warning(
-            "nothing was sent elsewhere", action=Action.AGENT, reason=kind, said=words
+            "a message to another chat was not sent", action=Action.AGENT, reason=kind, said=words
         )
 
     def files_failed(self, error: BaseException) -> None:
@@ -331,7 +333,7 @@ class Observer:
         """An agent failed when notified of an ended session; it is retried."""
         reason = type(error).__name__
         self._log.debug(
-            "an agent did not hear of an ending",
+            "an agent was not notified that a session ended",
             action=Action.SESSION,
             session=session,
             agent=agent,
@@ -341,7 +343,7 @@ class Observer:
     def ending_let_go(self, session: SessionId, agent: str, tries: int) -> None:
         """The notification of an ended session was given up. The transcript is unaffected."""
         self._log.warning(
-            "an agent could not be told that a session is over",
+            "an agent could not be notified that a session ended",
             action=Action.SESSION,
             session=session,
             agent=agent,

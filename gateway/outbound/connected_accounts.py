@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.messages import AccountKey, SessionSource
 from turngate.gateway.domain.ports.adapter import (
     Adapter,
     AsksWithButtons,
@@ -16,9 +16,6 @@ from turngate.gateway.domain.ports.adapter import (
     SendsFiles,
 )
 from turngate.gateway.domain.ports.capability import can
-
-AccountKey = tuple[str, str]
-"""The platform and the name of an account."""
 
 
 class ConnectedAccounts:

@@ -193,7 +193,8 @@ class Delivery:
             except StoreError as exc:
                 # Damage: whatever is restored has it in its outbox.
                 self._observer.store_failed(exc)
-            except Exception as exc:  # noqa: BLE001 - an adapter's bug ends this part's try, never the other chats
+            # An adapter's bug ends this part's try, never the other chats.
+            except Exception as exc:  # noqa: BLE001
                 self._observer.bug(exc)
             queue.go_on()
             if queue.sendings:
@@ -247,7 +248,8 @@ class Delivery:
                 sent = await send_part(adapter, part, in_doubt=in_doubt, since=self._born(part))
         except TurngateError as exc:
             return exc
-        except Exception as exc:  # noqa: BLE001 - an adapter's bug: what it did is unknown, so it is not repeated
+        # An adapter's bug: what it did is unknown, so it is not repeated.
+        except Exception as exc:  # noqa: BLE001
             self._observer.bug(exc)
             return Undeliverable(f"unexpected error in the adapter: {type(exc).__name__}")
 

@@ -148,7 +148,8 @@ class EditedMessage:
 
         try:
             await self._find_lost()
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: then the answer says that it is unknown
+        # An adapter's error or bug: then the answer says that it is unknown.
+        except Exception as exc:  # noqa: BLE001
             self._stage.observer.hint_failed(self._showing.target, exc)
 
         return self._message
@@ -168,7 +169,8 @@ class EditedMessage:
             await self._stage.rate_limiter.admit(self._showing.target, self._adapter.limits)
             with self._stage.rate_limiter.limited(self._showing.target):
                 await in_time(self._adapter.edit(part, self._message))
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: the turn is over, only the log can say it
+        # An adapter's error or bug: the turn is over, only the log can say it.
+        except Exception as exc:  # noqa: BLE001
             self._stage.observer.hint_failed(self._showing.target, exc)
 
     def _wake(self) -> None:

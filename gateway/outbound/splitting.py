@@ -65,7 +65,8 @@ class Splitter:
                 return await self._as_file(part, limits, session)
         except (StoreError, Refused) as exc:
             self.observer.files_failed(exc)  # too many messages are better than none
-        except Exception as exc:  # noqa: BLE001 - an adapter's bug in `measure` must not cost the answer
+        # An adapter's bug in `measure` must not cost the answer.
+        except Exception as exc:  # noqa: BLE001
             self.observer.bug(exc)
             return [part]
 

@@ -8,6 +8,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 from turngate.gateway.domain.messages import SessionSource
 from turngate.gateway.domain.ports.adapter import Adapter, ShowsStatus, ShowsTyping
 from turngate.gateway.domain.ports.capability import can
+from turngate.gateway.domain.tasks import start_unless_closing
 from turngate.gateway.outbound.live_message import PreviewSettings, in_time
 
 _TYPING_EVERY = 4.0
@@ -66,7 +67,8 @@ class Typing:
         try:
             with self._stage.rate_limiter.limited(self._target):
                 await in_time(adapter.hide_typing(self._target))
-        except Exception as exc:  # noqa: BLE001 - an adapter's error or bug: it vanishes by itself after a while
+        # An adapter's error or bug: it vanishes by itself after a while.
+        except Exception as exc:  # noqa: BLE001
             self._stage.observer.hint_failed(self._target, exc)
 
     def _tick(self) -> None:
@@ -77,11 +79,8 @@ class Typing:
             self._begin_to_show()
 
     def _begin_to_show(self) -> None:
-        showing = self._show()
-        try:
-            self._showing = self._stage.tasks.create_task(showing, name="typing")
-        except RuntimeError:  # the gateway is closing, and its tasks are over
-            showing.close()
+        self._showing = start_unless_closing(self._stage.tasks, self._show(), "typing")
+        if self._showing is None:
             self.stop()
 
     async def _show(self) -> None:

@@ -68,6 +68,7 @@ class Refusal(StrEnum):
     STANDOFF = "bots were answering each other"
     OFF = "the bot is switched off in this chat"
     UNADDRESSED = "this was not addressed to the bot"
+    UNANSWERABLE = "the platform does not let the bot answer there"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +210,9 @@ def authorize(
     if source.platform in _OWN_SCREENS:
         return Decision(is_admin=True)
 
-    if source.chat_type is ChatType.DM:
+    if message.unanswerable is not None:
+        refusal: Refusal | None = Refusal.UNANSWERABLE
+    elif source.chat_type is ChatType.DM:
         refusal = _refused_directly(message, access, approved)
     else:
         refusal = _refused_in_chat(message, access, takes_part=takes_part)

@@ -1,29 +1,15 @@
-"""
-Daily limits: per user, per chat, in total.
-
-Today's sums are in memory, so that the check before every turn costs the same however much was
-used.
-"""
+"""Daily limits: per user, per chat, in total. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from turngate.gateway.domain.usage import (
-    By,
-    Payer,
-    Spending,
-    Used,
-)
+from turngate.gateway.domain.usage import Payer, Spending
 
 _WHOLE_CENTS = 0.01
-# Usage may arrive after midnight, and a wrong clock may return to an earlier day.
-_MOST_DAYS = 3
-
-_Sums = dict[Payer, Spending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,56 +77,19 @@ class Standing:
     begins_again: str = ""
 
 
-class Today:
-    """
-    What was used since midnight, and what may be. Belongs to one event loop.
+def standing_of(
+    payer: Payer, budgets: Budgets, by_user: Spending, by_chat: Spending, total: Spending
+) -> Standing:
+    """Return the usage and limits of a user in a chat, from the sums of the day."""
+    of_user = [*_allowances(budgets.user, by_user, "")] if payer.user else []
+    of_chat = [*_allowances(budgets.chat, by_chat, " for this chat")] if payer.chat else []
 
-    Earlier days are kept, because a clock that is corrected may return to one.
-    """
-
-    def __init__(self, budgets: Callable[[], Budgets]) -> None:
-        self._budgets = budgets
-        self._days: dict[str, _Sums] = {}
-
-    def begin(self, day: str, used: Iterable[Used]) -> None:
-        """Set the sums of a day, by user, by chat and by day."""
-        sums = self._of(day)
-        for each in used:
-            # Sums by day name no platform: they are the total.
-            key = each.payer if each.payer.platform else Payer()
-            sums[key] = sums.get(key, Spending()) + each.spending
-
-    def take(self, payer: Payer, spending: Spending) -> None:
-        """Add usage to the day on which it happened."""
-        sums = self._of(payer.day)
-        # A set: without a user and a chat two of the keys are equal and would be charged twice.
-        for key in {payer.only(By.USER), payer.only(By.CHAT), Payer()}:
-            sums[key] = sums.get(key, Spending()) + spending
-
-    def standing(self, payer: Payer) -> Standing:
-        """Return the usage and limits of a user in a chat on the payer's day."""
-        sums = self._of(payer.day)
-        budgets = self._budgets()
-        by_user, by_chat = (sums.get(payer.only(by), Spending()) for by in (By.USER, By.CHAT))
-        of_user = [*_allowances(budgets.user, by_user, "")] if payer.user else []
-        of_chat = [*_allowances(budgets.chat, by_chat, " for this chat")] if payer.chat else []
-
-        return Standing(
-            used=by_user if payer.user else Spending(),
-            allowances=(*of_user, *of_chat),
-            everybody=tuple(
-                _allowances(budgets.total, sums.get(Payer(), Spending()), " for all users")
-            ),
-            begins_again=f"00:00 {budgets.zone}",
-        )
-
-    def _of(self, day: str) -> _Sums:
-        """Return the sums of a day, empty for a new one. Only the last few days are kept."""
-        # Out and in again: the day becomes the newest, and the least recently used is dropped.
-        sums = self._days[day] = self._days.pop(day, {})
-        while len(self._days) > _MOST_DAYS:
-            del self._days[next(iter(self._days))]
-        return sums
+    return Standing(
+        used=by_user if payer.user else Spending(),
+        allowances=(*of_user, *of_chat),
+        everybody=tuple(_allowances(budgets.total, total, " for all users")),
+        begins_again=f"00:00 {budgets.zone}",
+    )
 
 
 def _allowances(budget: Budget, used: Spending, whose: str) -> Iterator[Allowance]:

@@ -22,7 +22,8 @@ from turngate.gateway.rules.context_prompt import HomeChannel
 ORIGIN = "origin"
 
 _FORM = re.compile(
-    r"(?P<platform>[a-z]+)(?:/(?P<account>[a-z0-9_-]+))?(?::(?P<chat>[^:\s]+)(?::(?P<thread>[^:\s]+))?)?",
+    r"(?P<platform>[a-z]+)(?:/(?P<account>[a-z0-9_-]+))?"
+    r"(?::(?P<chat>[^:\s]+)(?::(?P<thread>[^:\s]+))?)?",
     re.ASCII,
 )
 _GRAMMAR = (

@@ -182,7 +182,7 @@ def _thinned(entries: list[Entry], rules: HistoryRules, room: float) -> list[Ent
 
     With `keep_recent` + 1 entries or fewer there is no middle.
     """
-    first = next((at for at, entry in enumerate(entries) if _is_user_turn(entry)), None)
+    first = next((at for at, entry in enumerate(entries) if is_user_turn(entry)), None)
     if first is None:
         return entries
 
@@ -256,9 +256,9 @@ def _next_start(entries: Sequence[Entry], cut: int) -> int:
 
 def _may_start(entries: Sequence[Entry], at: int) -> bool:
     """Return whether a window may start here: at a user turn, or at the delivery it replies to."""
-    if _is_user_turn(entries[at]):
+    if is_user_turn(entries[at]):
         return True
-    return _is_delivery(entries[at]) and (at + 1 == len(entries) or _is_user_turn(entries[at + 1]))
+    return _is_delivery(entries[at]) and (at + 1 == len(entries) or is_user_turn(entries[at + 1]))
 
 
 def _begins_turn(talk: Sequence[Entry], at: int) -> bool:
@@ -268,11 +268,11 @@ def _begins_turn(talk: Sequence[Entry], at: int) -> bool:
     """
     if not _may_start(talk, at):
         return False
-    return _is_delivery(talk[at]) or not (_is_user_turn(talk[at - 1]) or _is_delivery(talk[at - 1]))
+    return _is_delivery(talk[at]) or not (is_user_turn(talk[at - 1]) or _is_delivery(talk[at - 1]))
 
 
 def _latest_user_turn(entries: Sequence[Entry]) -> int | None:
-    return next((at for at in reversed(range(len(entries))) if _is_user_turn(entries[at])), None)
+    return next((at for at in reversed(range(len(entries))) if is_user_turn(entries[at])), None)
 
 
 def _pinned(entries: Sequence[Entry]) -> list[int]:
@@ -323,7 +323,8 @@ def _total(entries: Iterable[Entry]) -> int:
     return sum(map(estimate_tokens, entries))
 
 
-def _is_user_turn(entry: Entry) -> bool:
+def is_user_turn(entry: Entry) -> bool:
+    """Return whether an entry is a message to the agent: no command and no summary."""
     return entry.role is Role.USER and entry.origin not in (Origin.COMMAND, Origin.SUMMARY)
 
 

@@ -32,8 +32,8 @@ from turngate.gateway.domain.usage import Spent
 from turngate.gateway.rules.policy import Policy
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
-_NOTHING_SAID = "(The agent had nothing to say.)"
-_ONLY_FILES = "(No words, but what follows.)"
+_NOTHING_SAID = "(The agent gave no answer.)"
+_ONLY_FILES = "(Files without text.)"
 _TRY_AGAIN = "Write again, or /retry."
 
 MAY_STAND_ABOVE = "(possible repeat: the beginning of this may already stand above, unfinished)\n\n"

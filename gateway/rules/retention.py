@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from turngate.gateway.domain.session import EndReason, Session
-from turngate.gateway.rules.session_lifecycle import _DAY
+
+_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

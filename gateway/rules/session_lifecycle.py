@@ -23,6 +23,7 @@ from turngate.gateway.domain.session import (
     Session,
 )
 from turngate.gateway.domain.store_values import Opening
+from turngate.gateway.domain.text import cut
 from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
@@ -147,7 +148,8 @@ def _may_be_busy(session: SessionId, is_busy: Callable[[SessionId], bool] | None
         return False
     try:
         return is_busy(session)
-    except BaseException:  # noqa: BLE001 - the caller's code; whatever it raises, the safe answer is the same
+    # The caller's code; whatever it raises, the safe answer is the same.
+    except BaseException:  # noqa: BLE001
         return True
 
 
@@ -314,7 +316,7 @@ def _preview_with(session: Session, entries: Sequence[Entry]) -> tuple[str, Role
 
 
 def _shortened(line: str) -> str:
-    return line if len(line) <= _PREVIEW_LENGTH else line[: _PREVIEW_LENGTH - 1].rstrip() + "…"
+    return cut(line, _PREVIEW_LENGTH)
 
 
 def _sum(one: Cost | None, other: Cost | None) -> Cost | None:

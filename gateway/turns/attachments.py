@@ -12,12 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 
-from turngate.gateway.domain.errors import (
-    Refused,
-    Retryable,
-    Throttled,
-    TurngateError,
-)
+from turngate.gateway.domain.errors import Refused, Retryable, Throttled, TurngateError
 from turngate.gateway.domain.ids import SessionId
 from turngate.gateway.domain.messages import Attachment, InboundMessage
 from turngate.gateway.domain.ports.adapter import FetchesFiles
@@ -27,11 +22,7 @@ from turngate.gateway.observability.error_text import reason_of
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.rules.policy import Policy
-from turngate.gateway.stores.session_files import (
-    SessionFiles,
-    clean_name,
-    too_large,
-)
+from turngate.gateway.stores.session_files import SessionFiles, clean_name, too_large
 from turngate.gateway.turns.batch import ActiveBatch
 
 LONGEST_FETCH = 300.0
@@ -94,7 +85,8 @@ class Attachments:
         for message in messages:
             fetcher = self.accounts.fetcher(message.source)
             for attachment in self._wanted(message):
-                found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401 - not lost when cut off
+                # Not lost when cut off.
+                found.append(await self._fetch(session, attachment, fetcher))  # noqa: PERF401
 
     async def _fetch(
         self, session: SessionId, attachment: Attachment, fetcher: FetchesFiles | None

@@ -38,23 +38,20 @@ class QueuedMessage:
         """Return whether an edit changes this message: same sender, and no turn claimed it."""
         mine = self.message.source
         yours = edit.source
-        same = self.message.id == edit.id and (mine.chat_id, mine.participant_id) == (
-            yours.chat_id,
-            yours.participant_id,
-        )
-        return same and not self.alone and self.turn is None
+        is_sender = (mine.chat_id, mine.participant_id) == (yours.chat_id, yours.participant_id)
+        is_same = self.message.id == edit.id and is_sender
+        return is_same and not self.alone and self.turn is None
 
     @classmethod
     def recovered_from(cls, item: InboxItem, *, alone: bool) -> QueuedMessage:
         """Make a queued message from an inbox row of an earlier run."""
-        attempts = item.attempts
         return cls(
             id=item.id,
             message=item.message,
             turn=item.turn,
             alone=alone,
             recovered=True,
-            attempts=attempts,
+            attempts=item.attempts,
         )
 
     def goes_with(self, other: QueuedMessage) -> bool:

@@ -1,7 +1,13 @@
-"""Check budgets before a turn, and charge usage after it."""
+"""
+Check budgets before a turn, and charge usage after it.
+
+Today's sums are in memory, so that the check before every turn costs the same however much was
+used.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from turngate.gateway.domain.agent_events import Turn
@@ -14,28 +20,64 @@ from turngate.gateway.domain.ports.capability import can
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.store_values import Begun, Outcome
-from turngate.gateway.domain.usage import (
-    By,
-    Payer,
-    Spending,
-    Spent,
-)
+from turngate.gateway.domain.usage import By, Payer, Spending, Spent, Used
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.rules import outcomes
-from turngate.gateway.rules.budgets import (
-    Standing,
-    Today,
-    why_not,
-)
+from turngate.gateway.rules.budgets import Budgets, Standing, standing_of, why_not
 from turngate.gateway.rules.policy import ConfiguredAgent, Policy
 from turngate.gateway.rules.pricing import counted, priced
 
 USED_UP = "the budget of the day is used up"
+# Usage may arrive after midnight, and a wrong clock may return to an earlier day.
+_MOST_DAYS = 3
+
+_Sums = dict[Payer, Spending]
+
+
+class Today:
+    """
+    What was used since midnight, and what may be. Belongs to one event loop.
+
+    Earlier days are kept, because a clock that is corrected may return to one.
+    """
+
+    def __init__(self, budgets: Callable[[], Budgets]) -> None:
+        self._budgets = budgets
+        self._days: dict[str, _Sums] = {}
+
+    def begin(self, day: str, used: Iterable[Used]) -> None:
+        """Set the sums of a day, by user, by chat and by day."""
+        sums = self._of(day)
+        for each in used:
+            # Sums by day name no platform: they are the total.
+            key = each.payer if each.payer.platform else Payer()
+            sums[key] = sums.get(key, Spending()) + each.spending
+
+    def take(self, payer: Payer, spending: Spending) -> None:
+        """Add usage to the day on which it happened."""
+        sums = self._of(payer.day)
+        # A set: without a user and a chat two of the keys are equal and would be charged twice.
+        for key in {payer.only(By.USER), payer.only(By.CHAT), Payer()}:
+            sums[key] = sums.get(key, Spending()) + spending
+
+    def standing(self, payer: Payer) -> Standing:
+        """Return the usage and limits of a user in a chat on the payer's day."""
+        sums = self._of(payer.day)
+        keys = (payer.only(By.USER), payer.only(By.CHAT), Payer())
+        return standing_of(payer, self._budgets(), *(sums.get(key, Spending()) for key in keys))
+
+    def _of(self, day: str) -> _Sums:
+        """Return the sums of a day, empty for a new one. Only the last few days are kept."""
+        # Out and in again: the day becomes the newest, and the least recently used is dropped.
+        sums = self._days[day] = self._days.pop(day, {})
+        while len(self._days) > _MOST_DAYS:
+            del self._days[next(iter(self._days))]
+        return sums
 
 
 @dataclass(slots=True)
 class Billing:
-    """Keeps today's sums in memory. A turn that runs while a budget is used up is not stopped."""
+    """Checks and charges. A turn that runs while a budget is used up is not stopped."""
 
     policy: Policy
     store: Store

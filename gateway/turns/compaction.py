@@ -27,6 +27,7 @@ from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import Outcome
+from turngate.gateway.domain.tasks import start_unless_closing
 from turngate.gateway.domain.transcript import (
     Entry,
     Origin,
@@ -103,11 +104,7 @@ class Compaction:
         if not self._policy.compacts or self._policy.summariser_of(session) is None:
             return
 
-        work = self._in_background(session, source)
-        try:
-            self._tasks.create_task(work, name="summary")
-        except RuntimeError:
-            work.close()  # the daemon is being stopped, and begins nothing more
+        start_unless_closing(self._tasks, self._in_background(session, source), "summary")
 
     def is_at_work(self, session: SessionId) -> bool:
         """Return whether a summary is being written. Safe to call from any thread."""
@@ -142,7 +139,8 @@ class Compaction:
             self._observer.not_summarised(session.id, exc)
         except StoreError as exc:
             self._observer.store_failed(exc)
-        except Exception as exc:  # noqa: BLE001 - no caller waits: a bug here must not end the gateway's other tasks
+        # No caller waits: a bug here must not end the gateway's other tasks.
+        except Exception as exc:  # noqa: BLE001
             self._remember_failure(session)
             self._observer.bug(exc)
         else:

@@ -12,21 +12,12 @@ from dataclasses import dataclass, replace
 
 from turngate.gateway.domain.agent_events import Send
 from turngate.gateway.domain.errors import Refused
-from turngate.gateway.domain.messages import (
-    InboundMessage,
-    MessageKind,
-    SessionSource,
-)
+from turngate.gateway.domain.messages import InboundMessage, MessageKind, SessionSource
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.pairing_records import Person
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
-from turngate.gateway.domain.transcript import (
-    Entry,
-    Origin,
-    Role,
-    Text,
-)
+from turngate.gateway.domain.transcript import Entry, Origin, Role, Text
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery
 from turngate.gateway.outbound.splitting import Splitter
@@ -52,11 +43,9 @@ class CrossChatSender:
         if not send.text.strip():
             raise Refused("there is nothing to say")
 
-        chat = await self._chat_of(
-            read_target(send.target, message.source, self.policy.homes), message
-        )
-        opening = self.policy.opening(chat)
-        session = (await self.store.open(opening)).session
+        target = read_target(send.target, message.source, self.policy.homes)
+        chat = await self._chat_of(target, message)
+        session = (await self.store.open(self.policy.opening(chat))).session
         words = Entry(
             role=Role.ASSISTANT,
             content=(Text(send.text),),
@@ -93,12 +82,8 @@ class CrossChatSender:
         asked = replace(
             message, source=chat, kind=MessageKind.NEW, addressed_to_bot=True, from_bot=False
         )
-        if (
-            not target.is_home
-            and authorize(asked, self.policy.access, self.approved()).refusal is not None
-        ):
-            raise Refused(
-                "permission denied for that chat; the operator can allow it in access.allow"
-            )
+        refusal = authorize(asked, self.policy.access, self.approved()).refusal
+        if refusal is None or target.is_home:
+            return chat
 
-        return chat
+        raise Refused("permission denied for that chat; the operator can allow it in access.allow")

@@ -15,17 +15,9 @@ from collections.abc import Iterator
 from itertools import zip_longest
 
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.domain.ids import (
-    PartId,
-    SessionKey,
-    TurnId,
-)
+from turngate.gateway.domain.ids import PartId, SessionKey, TurnId
 from turngate.gateway.domain.messages import InboundMessage, MessageKind
-from turngate.gateway.domain.outbox import (
-    Does,
-    Part,
-    Question,
-)
+from turngate.gateway.domain.outbox import Does, Part, Question
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.store_values import Choice
 
@@ -58,19 +50,14 @@ class OpenQuestions:
 
     def is_asked(self, key: SessionKey) -> bool:
         """Return whether a question of this session is still open."""
-        # A copy in one step: the sweep asks on the store's thread while the loop adds questions.
-        asked = [
-            part
-            for part in tuple(self._open.values())
-            if part.question and part.question.key == key
-        ]
-        return any(not self._is_late(part) for part in asked)
+        return bool(self.asked_in(key))
 
     def asked_in(self, key: SessionKey) -> list[Part]:
         """Return the open questions of a session, oldest first."""
+        # A copy in one step: the sweep asks on the store's thread while the loop adds questions.
         return [
             part
-            for part in self._open.values()
+            for part in tuple(self._open.values())
             if part.question and part.question.key == key and not self._is_late(part)
         ]
 

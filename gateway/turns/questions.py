@@ -12,58 +12,25 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 
 from turngate.gateway.commands import COMMANDS
-from turngate.gateway.commands.registry import (
-    Call,
-    Command,
-    CommandAnswer,
-    Request,
-)
+from turngate.gateway.commands.registry import Call, Command, CommandAnswer, Request
 from turngate.gateway.domain.agent_events import Ask
-from turngate.gateway.domain.errors import (
-    AgentError,
-    Refused,
-    StoreUnavailable,
-)
-from turngate.gateway.domain.ids import (
-    LARGEST_NUMBER,
-    PartId,
-    SessionId,
-    SessionKey,
-    TurnId,
-)
-from turngate.gateway.domain.messages import (
-    ChatType,
-    InboundMessage,
-    InboxState,
-    MessageKind,
-)
-from turngate.gateway.domain.outbox import (
-    Button,
-    Does,
-    Part,
-    Question,
-)
-from turngate.gateway.domain.ports.agent import (
-    Agent,
-    LetsOthersAnswer,
-    TakesAnswers,
-)
+from turngate.gateway.domain.errors import AgentError, Refused, StoreUnavailable
+from turngate.gateway.domain.ids import LARGEST_NUMBER, PartId, SessionId, SessionKey, TurnId
+from turngate.gateway.domain.messages import ChatType, InboundMessage, InboxState, MessageKind
+from turngate.gateway.domain.outbox import Button, Does, Part, Question
+from turngate.gateway.domain.ports.agent import Agent, LetsOthersAnswer, TakesAnswers
 from turngate.gateway.domain.ports.capability import can
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
-from turngate.gateway.domain.store_values import (
-    Asked,
-    Begun,
-    Choice,
-    InboxItem,
-    Outcome,
-)
+from turngate.gateway.domain.store_values import Asked, Begun, Choice, InboxItem, Outcome
+from turngate.gateway.domain.tasks import start_unless_closing
+from turngate.gateway.domain.text import cut
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery
@@ -81,7 +48,7 @@ MOST_AT_ONCE = 20
 """Of one turn. What was answered does not count."""
 RUN_AGAIN = "Run it again"
 
-_NOBODY_WAITS = "Whoever asked this no longer waits for an answer."
+_NOBODY_WAITS = "The agent no longer waits for an answer to this."
 _CLOSED = "*(closed: I was interrupted. If this is still needed, it is asked again.)*"
 _NO_WORDS = "…"
 _HINT = (
@@ -239,7 +206,8 @@ class Questions:
         if question is not None and question.session is not None:
             has_buttons = self._accounts.has_buttons(message.source)
             text = _HINT.format(how=_HOW_WITH_BUTTONS if has_buttons else _HOW_WITHOUT)
-            self._begin(self._send_hint(question.session, message, text), name="hint")
+            hint = self._send_hint(question.session, message, text)
+            start_unless_closing(self._tasks, hint, "hint")
 
     async def _send_hint(self, session: SessionId, message: InboundMessage, text: str) -> None:
         entries = (outcomes.notice(text, self._clock.now()),)
@@ -276,7 +244,8 @@ class Questions:
         asked = next(part for part in parts if part.question is not None)
         # Before it is sent: a press may come as soon as the buttons are visible.
         self.remember(asked)
-        self._begin(self._delivery.deliver(parts), name="question")
+        # A gateway that is closing starts neither of the two, and cancels this turn, too.
+        start_unless_closing(self._tasks, self._delivery.deliver(parts), "question")
         if not can(agent, TakesAnswers):
             return False
 
@@ -285,20 +254,9 @@ class Questions:
         self._waiting[asked.id] = waiting
         # Users may take hours to answer: other turns use this turn's slot until they do.
         running.batch.release_slot()
-        self._begin(
-            self._give_answer(agent, asked.id, ask, waiting, running.batch, on_answer),
-            name="answer",
-        )
+        answering = self._give_answer(agent, asked.id, ask, waiting, running.batch, on_answer)
+        start_unless_closing(self._tasks, answering, "answer")
         return True
-
-    def _begin(self, work: Coroutine[None, None, None], *, name: str) -> None:
-        """Start a task of the gateway."""
-        try:
-            self._tasks.create_task(work, name=name)
-        # The daemon stops. A coroutine that is neither run nor closed would cause a warning.
-        except RuntimeError:
-            work.close()
-            raise
 
     def _check(self, ask: Ask, text: str, turn: TurnId) -> None:
         if not 1 <= len(ask.options) <= MOST_OPTIONS:
@@ -401,7 +359,8 @@ class Questions:
             await agent.answer(
                 waiting.turn, ask.id, None if chosen is None else ask.options[chosen]
             )
-        except Exception as exc:  # noqa: BLE001 - an agent's bug: the turn ends when it falls silent
+        # An agent's bug: the turn ends when it falls silent.
+        except Exception as exc:  # noqa: BLE001
             self._observer.bug(exc)
 
     async def _pressed(self, request: Request) -> CommandAnswer:
@@ -410,27 +369,20 @@ class Questions:
         # The store decides whether a press counts: it survives a crash, the index in memory does
         # not.
         if asked is None or asked.part.question is None or asked.option is None:
-            return CommandAnswer(
-                text=self._open.why_not_nonce(request.argument, request.message),
-                session=request.session.id,
-                kept_as="",
-            )
+            why = self._open.why_not_nonce(request.argument, request.message)
+            return CommandAnswer(text=why, kept_as="")
 
         label = asked.part.buttons[asked.option].label
         if asked.part.question.does is Does.RERUN:
-            return CommandAnswer(
-                text=await self._run_again(asked), session=request.session.id, kept_as=label
-            )
+            return CommandAnswer(text=await self._run_again(asked), kept_as=label)
 
         waiting = self._waiting.get(asked.id)
         if waiting is None or waiting.chosen.done():
-            return CommandAnswer(text=_NOBODY_WAITS, session=request.session.id, kept_as=label)
+            return CommandAnswer(text=_NOBODY_WAITS, kept_as=label)
 
         waiting.chosen.set_result(asked.option)
         text = f"{asked.part.text}\n\n→ {label}"
-        return CommandAnswer(
-            text=text, session=request.session.id, kept_as=label, edits=asked.message_id
-        )
+        return CommandAnswer(text=text, kept_as=label, edits=asked.message_id)
 
     async def _run_again(self, asked: Asked) -> str:
         """Requeue a message that was given up. After a crash it may be requeued already."""
@@ -465,8 +417,7 @@ def _does(part: Part) -> Does | None:
 
 
 def _label(text: str) -> str:
-    words = " ".join(text.split()) or _NO_WORDS
-    return words if len(words) <= LONGEST_LABEL else f"{words[: LONGEST_LABEL - 1].rstrip()}…"
+    return cut(" ".join(text.split()) or _NO_WORDS, LONGEST_LABEL)
 
 
 def _numbered(text: str, buttons: Sequence[Button], first: int, where: ChatType) -> str:

@@ -70,8 +70,5 @@ class TurnRecorder:
             for part in outcomes.parts(queued.message, outcomes.TOO_MANY)
         ]
         return await self.store.refuse(
-            rows,
-            "too many messages wait",
-            session=opened.session.id,
-            parts=parts,
+            rows, "too many messages wait", session=opened.session.id, parts=parts
         )

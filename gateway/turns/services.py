@@ -38,7 +38,7 @@ class ServicesForTurn:
         return await self.files(file)
 
     async def send_to_chat(self, send: Send) -> None:
-        await self.cross_chat.send(self.turn.batch.queued[-1].message, send)
+        await self.cross_chat.send(self.turn.last_message, send)
 
     async def ask(
         self, ask: Ask, text: str, labels: Sequence[str], on_answer: Callable[[], None]

@@ -54,7 +54,8 @@ class Steering:
 
         try:
             return await self.agent.steer(self.turn, self.redact(message.text))
-        except Exception as exc:  # noqa: BLE001 - an agent's bug: the message is answered by a turn of its own
+        # An agent's bug: the message is answered by a turn of its own.
+        except Exception as exc:  # noqa: BLE001
             self.observer.bug(exc)
             return False
 

@@ -1,4 +1,7 @@
-"""Module names consist of the words that docs/glossary.md defines or lists as common terms."""
+"""
+Module names consist of the words that docs/glossary.md defines or lists as common terms. The name
+of a platform's folder is a word by itself.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
 PACKAGES = ("adapters", "config", "gateway")
 MOST_WORDS = 60
+PLATFORM_FOLDERS = [path.parent.name for path in (ROOT / "adapters").glob("*/settings.py")]
 
 _ROW = re.compile(r"^\| (?P<first>[^|]+) \| (?P<second>[^|]+) \|$", re.MULTILINE)
 _ENDINGS = ("s", "es", "ed", "er", "or", "ing")
@@ -31,7 +35,7 @@ def _sections() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
 
 def _known() -> frozenset[str]:
     defined, common = _sections()
-    texts = [word for word, _ in defined] + [words for _, words in common]
+    texts = [word for word, _ in defined] + [words for _, words in common] + PLATFORM_FOLDERS
 
     return frozenset(word for text in texts for word in re.findall(r"[a-z]+", text.lower()))
 
@@ -60,14 +64,26 @@ def _unknown(module: Path, known: frozenset[str]) -> list[str]:
     return [word for word in words if known.isdisjoint(_forms(word))]
 
 
-def test_every_module_name_consists_of_words_of_the_glossary() -> None:
-    modules = [
+def _modules() -> list[Path]:
+    return [
         path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py")
     ]
+
+
+def test_every_module_name_consists_of_words_of_the_glossary() -> None:
+    modules = _modules()
     known = _known()
 
     assert len(modules) > 100
     assert {str(module): words for module in modules if (words := _unknown(module, known))} == {}
+
+
+def test_every_common_term_is_in_the_name_of_a_module() -> None:
+    _, common = _sections()
+    terms = {term for _, text in common for term in text.split(", ")}
+    words = {word for module in _modules() for word in re.findall(r"[a-z]+", str(module))}
+
+    assert terms - {form for word in words for form in _forms(word)} == set()
 
 
 @pytest.mark.parametrize(

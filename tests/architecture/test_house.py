@@ -25,6 +25,7 @@ OUTSIDE_THE_CORE = {"agents", "checks", "cli", "stores", "web"}
 Detector = Callable[[str], list[str]]
 
 _BAD_NAME = re.compile(r"manager|helper|utils|mixin", re.IGNORECASE)
+_COMMENT = re.compile(r"\s*#\s*(?!noqa)\w")
 _REASONED = re.compile(r"#\s*(noqa:\s*[A-Z]+\d+(,\s*[A-Z]+\d+)*\s+-\s+\w|(?!noqa)\w)")
 _BROAD = {"Exception", "BaseException"}
 _PLATFORM = re.compile(r"telegram|discord|slack|(?<![a-z])(web|local)(?![a-z])", re.IGNORECASE)
@@ -125,8 +126,8 @@ def vague_names(source: str) -> list[str]:
 
 def unexplained_broad_excepts(source: str) -> list[str]:
     """
-    A handler that tidies up and lets the error go on needs no reason; ruff would call its noqa
-    unused.
+    The reason stands on the line or on the one above. A handler that tidies up and lets the error
+    go on needs none; ruff would call its noqa unused.
     """
     lines = source.splitlines()
     handlers = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ExceptHandler)]
@@ -136,6 +137,7 @@ def unexplained_broad_excepts(source: str) -> list[str]:
         if _is_broad(handler.type)
         and not isinstance(handler.body[-1], ast.Raise)
         and not _REASONED.search(lines[handler.lineno - 1])
+        and not _COMMENT.match(lines[handler.lineno - 2])
     ]
 
 
@@ -366,6 +368,7 @@ BAD = [
     (unexplained_broad_excepts, "try: ...\nexcept (ValueError, Exception) as exc: ...\n"),
     (unexplained_broad_excepts, "try: ...\nexcept Exception:  # noqa: BLE001\n    ...\n"),
     (unexplained_broad_excepts, "try: ...\nexcept Exception:  # noqa: BLE001 -\n    ...\n"),
+    (unexplained_broad_excepts, "try: ...\n# noqa: BLE001\nexcept Exception: ...\n"),
     (unexplained_broad_excepts, "# noqa: BLE001 - elsewhere\ntry: ...\nexcept Exception: ...\n"),
     (
         unexplained_broad_excepts,
@@ -402,6 +405,11 @@ GOOD = [
     (
         unexplained_broad_excepts,
         "try: ...\nexcept Exception:  # the caller's code may raise anything\n    ...\n",
+    ),
+    (
+        unexplained_broad_excepts,
+        "try: ...\n# The caller's code may raise anything.\nexcept Exception:  # noqa: BLE001\n    "
+        "...\n",
     ),
     (unexplained_broad_excepts, "try: ...\nexcept BaseException:\n    db.close()\n    raise\n"),
     (unexplained_broad_excepts, "try: ...\nexcept (ValueError, KeyError): ...\n"),

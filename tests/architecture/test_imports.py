@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import grimp
 import pytest
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 LINTER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
 
 LAYERS = "Imports go downwards only"
+DAEMON = "Inside the daemon imports go downwards only"
 ADAPTERS = "Adapters import the domain only"
 CONFIG = "The config imports the domain and the rules only"
 CORE = "No SDK, driver, HTTP client or config in the core"
@@ -52,6 +54,12 @@ OFFENCES = [
     ("gateway.pipeline", "gateway.daemon.app", LAYERS),
     ("gateway.daemon.app", "gateway.cli.run", LAYERS),
     ("gateway.cli.run", "gateway.__main__", LAYERS),
+    ("gateway.daemon.app", "gateway.daemon.process", DAEMON),
+    ("gateway.daemon.reload", "gateway.daemon.gateway", DAEMON),
+    ("gateway.daemon.health", "gateway.daemon.reload", DAEMON),
+    ("gateway.daemon.platforms", "gateway.daemon.control.status", DAEMON),
+    ("gateway.daemon.shutdown", "gateway.daemon.health", DAEMON),
+    ("gateway.daemon.agent_pool", "gateway.daemon.platforms", DAEMON),
     ("adapters.screens", "gateway.rules.redaction", ADAPTERS),
     ("adapters.telegram.adapter", "gateway.stores.session_files", ADAPTERS),
     ("adapters.slack.adapter", "config.load", ADAPTERS),
@@ -126,18 +134,48 @@ def test_the_command_keeps_every_contract() -> None:
     )
 
     assert result.returncode == 0, result.stdout
-    assert all(f"{name} KEPT" in result.stdout for name in (LAYERS, ADAPTERS, CONFIG, CORE, HANDED))
+    names = (LAYERS, DAEMON, ADAPTERS, CONFIG, CORE, HANDED)
+    assert all(f"{name} KEPT" in result.stdout for name in names)
 
 
 def test_the_graph_keeps_every_contract(graph: grimp.ImportGraph) -> None:
     assert broken(graph) == set()
 
 
-def test_there_are_at_most_eleven_layers_and_no_exception() -> None:
-    (layers,) = (written for written in LINTER["contracts"] if written["type"] == "layers")
+def written_as(name: str) -> dict[str, Any]:
+    """The contract of that name in pyproject.toml."""
+    (contract,) = (each for each in LINTER["contracts"] if each["name"] == name)
+    return dict(contract)
 
-    assert len(layers["layers"]) <= 11
-    assert layers["exhaustive"] is True
+
+def rooms() -> set[str]:
+    """Every package and module at the top of the gateway."""
+    entries = [*(ROOT / "gateway").glob("*/__init__.py"), *(ROOT / "gateway").glob("*.py")]
+    names = {path.parent.name if path.parent.name != "gateway" else path.stem for path in entries}
+
+    return names - {"__init__"}
+
+
+@pytest.mark.parametrize(
+    ("contract", "allowed"), [(ADAPTERS, {"domain"}), (CONFIG, {"domain", "rules"})]
+)
+def test_every_other_room_is_forbidden_to_adapters_and_config(
+    contract: str, allowed: set[str]
+) -> None:
+    forbidden = {
+        module.removeprefix("turngate.gateway.")
+        for module in written_as(contract)["forbidden_modules"]
+        if module.startswith("turngate.gateway.")
+    }
+
+    assert len(rooms()) > 10
+    assert forbidden == rooms() - allowed
+
+
+def test_there_are_at_most_eleven_layers_and_no_exception() -> None:
+    assert len(written_as(LAYERS)["layers"]) <= 11
+    assert written_as(LAYERS)["exhaustive"] is True
+    assert written_as(DAEMON)["exhaustive"] is True
     assert [written for written in LINTER["contracts"] if "ignore_imports" in written] == []
 
 

@@ -20,6 +20,7 @@ from turngate.gateway.commands import COMMANDS as REGISTRY
 
 COMMANDS = ROOT / "docs" / "commands.md"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
+PLATFORM_PAGES = sorted((ROOT / "docs" / "platforms").glob("*.md"))
 
 _CODE = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -107,14 +108,23 @@ def schema_keys() -> set[str]:
 
 
 def documented_keys() -> set[str]:
-    """The keys in the tables of the page, each below the heading of its section."""
-    keys = set()
+    """The keys in the tables of the pages, each below the heading of its section."""
+    keys = set().union(*map(account_keys, PLATFORM_PAGES))
     for section in re.split(r"^##+ ", CONFIGURATION.read_text(), flags=re.MULTILINE)[1:]:
         heading, _, body = section.partition("\n")
         before = "" if heading == "Top level" else f"{heading}."
         keys |= {before + key for key in _ROW.findall(body)}
         keys |= {key for key in _CODE.findall(body) if key.startswith(f"{heading}.")}
     return {key for key in keys if "NAME" not in key}
+
+
+def account_keys(page: Path) -> set[str]:
+    """The keys of an account, in the table of its platform's page."""
+    _, _, table = page.read_text().partition("\n## Keys\n")
+    keys = _ROW.findall(table.partition("\n## ")[0])
+
+    assert keys, f"{page.name} has no section Keys with a table"
+    return {f"platforms.{page.stem}.{key}" for key in keys}
 
 
 class TestConfig:

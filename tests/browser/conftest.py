@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,8 +23,10 @@ from playwright.sync_api import (
 
 from tests.browser.scripted_agent import answer
 from tests.web_door import Door, open_door
+from turngate.gateway.domain.agent_events import AgentEvent
 
 T = TypeVar("T")
+Answer = Callable[[str], AsyncIterator[AgentEvent]]
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_MS = 20_000
@@ -40,8 +42,9 @@ document.addEventListener("securitypolicyviolation", (event) =>
 class Gateway:
     """The web door in a thread of its own: Playwright keeps this one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, answer: Answer = answer) -> None:
         self._folder = folder
+        self._answer = answer
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._stack = AsyncExitStack()
@@ -53,7 +56,9 @@ class Gateway:
         if not self._thread.is_alive():
             self._thread.start()
         self.door = self.run(
-            self._stack.enter_async_context(open_door(self._folder, answer=answer, port=self._port))
+            self._stack.enter_async_context(
+                open_door(self._folder, answer=self._answer, port=self._port)
+            )
         )
         self._port = int(self.door.server.address.rpartition(":")[2])
 
@@ -75,6 +80,11 @@ class Gateway:
     def link(self) -> str:
         """The one-time link that `turngate run` prints."""
         return self.door.server.link()
+
+
+def browser_path() -> str | None:
+    """The system's Chromium, if there is one."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 @pytest.fixture
@@ -99,7 +109,7 @@ def browser() -> Iterator[Browser]:
     The system's Chromium. Gone with its module: while Playwright lives, no other loop runs in this
     thread.
     """
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    found = browser_path()
     if found is None:
         pytest.fail(
             "no Chromium here; `make browser` installs it or says how (Debian: apt-get install "

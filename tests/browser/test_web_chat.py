@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tests.browser.conftest import Gateway
-from tests.fakes import said
+from tests.fakes import add_entries, said
 from turngate.gateway.domain.errors import Refused, StoreUnavailable
 from turngate.gateway.domain.messages import SessionSource
 from turngate.gateway.domain.transcript import Origin, Role
@@ -294,7 +294,9 @@ def test_hostile_words_are_only_words(tab: Page, gateway: Gateway, context: Brow
         gateway.door.store.rename(session.id, "<img src=x onerror='window.hacked=1'>\u202eexe.txt")
     )
     gateway.run(
-        gateway.door.store.append(session.id, [said(Role.SYSTEM, HOSTILE, origin=Origin.DELIVERY)])
+        add_entries(
+            gateway.door.store, session.id, [said(Role.SYSTEM, HOSTILE, origin=Origin.DELIVERY)]
+        )
     )
     tab.reload()
     expect(tab.locator(".card.notice")).to_contain_text("turned around")
@@ -444,7 +446,9 @@ def test_earlier_messages_are_shown_on_request(tab: Page, gateway: Gateway) -> N
     session = gateway.run(gateway.door.store.current(build_session_key(source)))
     assert session is not None
     gateway.run(
-        gateway.door.store.append(session.id, [said(Role.USER, f"number {n}") for n in range(250)])
+        add_entries(
+            gateway.door.store, session.id, [said(Role.USER, f"number {n}") for n in range(250)]
+        )
     )
     tab.reload()
     expect(tab.get_by_text("number 249", exact=True)).to_be_in_viewport()

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import is_hypothesis_test
 
-from tests.contracts.adapters import UNDER_TEST, AdapterUnderTest
+from tests.contracts.adapters import AdapterUnderTest
+from tests.contracts.platforms import UNDER_TEST
 from tests.simulators.running import PATIENCE, Remote
 from turngate.config.access import AccessEntry
 from turngate.config.schema import (

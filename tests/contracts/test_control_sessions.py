@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from tests.fakes import NOON, FrozenClock, dm, message
+from tests.fakes import NOON, FrozenClock, add_entries, dm, message
 from tests.talk import begin, exchange, key_of
 from turngate.gateway.daemon.control.requests import Requests, carry_out
 from turngate.gateway.daemon.control.sessions import session_requests
@@ -164,7 +164,8 @@ async def test_who_spoke_and_which_tools_were_called_are_added_where_they_are_kn
 ) -> None:
     session = await exchange(store)
     call = ToolCall(id="c1", name="look", arguments='{"at": 1}')
-    await store.append(
+    await add_entries(
+        store,
         session.id,
         [Entry(role=Role.ASSISTANT, content=(), at=NOON, tool_calls=(call,), sender="Ann")],
     )

@@ -11,7 +11,7 @@ from datetime import time, timedelta
 
 import pytest
 
-from tests.fakes import FrozenClock, assistant, dm, message, said
+from tests.fakes import FrozenClock, add_entries, assistant, dm, message, said
 from tests.talk import begin, exchange, key_of, opening
 from turngate.gateway.domain.errors import UnknownSession
 from turngate.gateway.domain.messages import ChatType, SessionSource
@@ -215,7 +215,9 @@ class TestEndings:
         self, store: Store, clock: FrozenClock
     ) -> None:
         opened = await store.open(opening(policy=IDLE))
-        await store.append(opened.session.id, [said(Role.USER, "/help", origin=Origin.COMMAND)])
+        await add_entries(
+            store, opened.session.id, [said(Role.USER, "/help", origin=Origin.COMMAND)]
+        )
         clock.advance(hours=2)
         await store.end_if_due(opened.session.id, opening(policy=IDLE))
 
@@ -440,8 +442,8 @@ class TestKeeping:
     ) -> None:
         session = await talk(store, clock, "young", "1")
         for _ in range(5):
-            await store.append(
-                session.id, [said(Role.USER, "x", at=clock.now()) for _ in range(500)]
+            await add_entries(
+                store, session.id, [said(Role.USER, "x", at=clock.now()) for _ in range(500)]
             )
         clock.advance(days=92)
         other = await talk(store, clock, "other", "2", dm("7"))

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import FrozenClock, assistant, dm, message, user
+from tests.fakes import FrozenClock, add_entries, assistant, dm, message, user
 from tests.talk import begin, exchange, key_of, opening, texts
 from turngate.gateway.domain.errors import (
     AlreadySettled,
@@ -620,11 +620,11 @@ class TestOpening:
                 lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone()
             )
             with pytest.raises(StoreUnavailable, match="may not grow any further"):
-                await store.append(session.id, [assistant("x" * 100_000)])
+                await add_entries(store, session.id, [assistant("x" * 100_000)])
             await store._writer.run(
                 lambda db: db.execute("PRAGMA max_page_count = 1000000").fetchone()
             )
-            await store.append(session.id, [assistant("fits again")])
+            await add_entries(store, session.id, [assistant("fits again")])
             assert await texts(store, session) == ["hello", "hi", "fits again"]
 
 
@@ -643,7 +643,7 @@ class TestSearchIndex:
             lags = []
             for number in range(40):
                 await asyncio.gather(
-                    *(store.append(session.id, [user(f"{number}-{n}")]) for n in range(200))
+                    *(add_entries(store, session.id, [user(f"{number}-{n}")]) for n in range(200))
                 )
                 rows = asked(
                     path,
@@ -776,7 +776,7 @@ class TestMemory:
     async def test_a_giant_transcript_is_not_kept_in_memory(self, path: Path, giant: Entry) -> None:
         async with opened(path) as store:
             session = await exchange(store)
-            await store.append(session.id, [giant])
+            await add_entries(store, session.id, [giant])
             await begin(store, message(id="2"))
             assert store._recent._tails == {}
 

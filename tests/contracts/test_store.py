@@ -11,7 +11,7 @@ from datetime import datetime, time, timedelta
 import pytest
 
 from tests.contracts.conftest import CAP
-from tests.fakes import NOON, FrozenClock, assistant, dm, message, said, user
+from tests.fakes import NOON, FrozenClock, add_entries, assistant, dm, message, said, user
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
 from turngate.gateway.domain.agent_events import File
@@ -33,6 +33,7 @@ from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
     InboxState,
+    MessageKind,
     SessionSource,
 )
 from turngate.gateway.domain.outbox import (
@@ -73,6 +74,8 @@ from turngate.gateway.domain.usage import (
 )
 from turngate.gateway.rules.session_keys import build_session_key
 from turngate.gateway.stores.sqlite import SqliteStore
+
+MINUTE = timedelta(minutes=1)
 
 HOUR = timedelta(hours=1)
 IDLE = ResetPolicy(idle_after=HOUR)
@@ -266,7 +269,7 @@ class TestOpening:
     ) -> None:
         session = await exchange(store, policy=IDLE)
         clock.advance(minutes=50)
-        await store.append(session.id, [said(Role.ASSISTANT, "news", origin=Origin.DELIVERY)])
+        await add_entries(store, session.id, [said(Role.ASSISTANT, "news", origin=Origin.DELIVERY)])
         clock.advance(minutes=50)
 
         assert (await store.open(opening(policy=IDLE))).is_new
@@ -739,7 +742,7 @@ class TestTurnsThatDie:
         assert (begun.preview, (await store.begin(claim)).preview) == (None, "m7")
 
     async def test_only_crashes_while_it_ran_alone_count(self, store: Store) -> None:
-        """FINDINGS C0."""
+        """A crash beside other turns says nothing about any of them."""
         claim = await self.claim(store)
         await store.begin(claim)
         await store.count_crash(restart(store))
@@ -828,8 +831,8 @@ class TestTurnsThatDie:
     ) -> None:
         claim = await self.claim(store)
         begun = await store.begin(claim)
-        await store.append(
-            begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),)
+        await add_entries(
+            store, begun.opened.session.id, (said(Role.USER, "/status", origin=Origin.COMMAND),)
         )
         second = await store.accept(message("second", id="2"), key_of())
         await store.join(begun.turn, second.id, user("second"))
@@ -1350,31 +1353,53 @@ class TestAccounts:
     async def test_an_account_that_was_never_heard_of_has_no_record(self, store: Store) -> None:
         assert await store.account("telegram", "main") == AccountRecord()
 
-    async def test_the_last_message_of_an_account_is_remembered(
+    async def test_the_last_message_of_an_account_is_remembered_by_the_platform_s_time(
         self, store: Store, clock: FrozenClock
     ) -> None:
+        """Finding R4: our clock may have been ahead when it came."""
+        clock.advance(minutes=15)
         await store.accept(message(id="1"), key_of())
-        clock.advance(minutes=1)
-        await store.accept(message(id="2"), key_of())
+        assert (await store.account("telegram", "main")).received_at == NOON
 
-        assert (await store.account("telegram", "main")).received_at == NOON + timedelta(minutes=1)
+        await store.accept(replace(message(id="2"), sent_at=NOON + MINUTE), key_of())
+        await store.accept(message(id="3"), key_of())
+
+        assert (await store.account("telegram", "main")).received_at == NOON + MINUTE
         assert await store.account("telegram", "support") == AccountRecord()
 
+    async def test_what_has_no_time_of_the_platform_does_not_count_as_the_last_message(
+        self, store: Store
+    ) -> None:
+        pressed = replace(message(), kind=MessageKind.BUTTON, sent_at=NOON + MINUTE)
+        await store.accept(pressed, key_of())
+
+        assert await store.account("telegram", "main") == AccountRecord()
+
+    async def test_a_last_message_from_the_future_is_corrected_by_a_catch_up(
+        self, store: Store
+    ) -> None:
+        await store.accept(replace(message(id="1"), sent_at=NOON + 60 * MINUTE), key_of())
+        await store.record_behind("telegram", "main", NOON)
+        await store.accept(replace(message(id="2"), sent_at=NOON + MINUTE), key_of())
+
+        assert (await store.account("telegram", "main")).received_at == NOON + MINUTE
+
     async def test_since_when_it_is_behind_is_remembered_until_it_has_caught_up(
-        self, store: Store, clock: FrozenClock
+        self, store: Store
     ) -> None:
         await store.accept(message(id="1"), key_of())
         await store.record_behind("telegram", "main", NOON)
-        clock.advance(hours=1)
-        await store.accept(message(id="2"), key_of())
+        await store.accept(replace(message(id="2"), sent_at=NOON + 60 * MINUTE), key_of())
         behind = await store.account("telegram", "main")
-        assert (behind.behind_since, behind.received_at) == (NOON, clock.now())
+        assert (behind.behind_since, behind.received_at) == (NOON, NOON + 60 * MINUTE)
 
-        await store.record_caught_up("telegram", "main", NOON + timedelta(minutes=30))
-        assert await store.account("telegram", "main") == AccountRecord(received_at=clock.now())
-        await store.record_caught_up("telegram", "main", NOON + timedelta(hours=2))
+        await store.record_caught_up("telegram", "main", NOON + 30 * MINUTE)
         assert await store.account("telegram", "main") == AccountRecord(
-            received_at=NOON + timedelta(hours=2)
+            received_at=NOON + 60 * MINUTE
+        )
+        await store.record_caught_up("telegram", "main", NOON + 120 * MINUTE)
+        assert await store.account("telegram", "main") == AccountRecord(
+            received_at=NOON + 120 * MINUTE
         )
 
     async def test_one_that_never_received_anything_has_caught_up_too(self, store: Store) -> None:
@@ -1502,9 +1527,9 @@ class TestTranscript:
             Entry(role=Role.TOOL, content=(Text("a.txt"),), at=NOON, tool_call_id="c1"),
             Entry(role=Role.SYSTEM, content=(Text("a"), Text("b")), at=NOON, origin=Origin.SUMMARY),
         ]
-        stored = await store.append(session.id, rich)
+        await add_entries(store, session.id, rich)
 
-        assert (await store.transcript(session.id)).entries == stored
+        stored = (await store.transcript(session.id)).entries
         assert [replace(entry, seq=0, id=EntryId("")) for entry in stored] == rich
 
     async def test_entries_have_growing_numbers_and_ids_of_their_own(self, store: Store) -> None:
@@ -1516,7 +1541,7 @@ class TestTranscript:
 
     async def test_the_last_few_can_be_read_alone(self, store: Store) -> None:
         session = (await store.open(opening())).session
-        await store.append(session.id, [user(str(number)) for number in range(10)])
+        await add_entries(store, session.id, [user(str(number)) for number in range(10)])
 
         assert [entry.text for entry in (await store.transcript(session.id, last=3)).entries] == [
             "7",
@@ -1553,7 +1578,7 @@ class TestTranscript:
         session = await exchange(store, "a", answer="b")
         last = (await store.transcript(session.id)).entries[-1]
         await store.delete_entry(session.id, last.id)
-        await store.append(session.id, [assistant("c")])
+        await add_entries(store, session.id, [assistant("c")])
 
         with pytest.raises(UnknownEntry):
             await store.edit_entry(session.id, last.id, (Text("late"),))
@@ -1590,7 +1615,7 @@ class TestTranscript:
     async def test_an_entry_that_kept_its_id_can_be_edited_under_it(self, store: Store) -> None:
         session = await exchange(store, "a", answer="b")
         first = (await store.transcript(session.id)).entries[0]
-        await store.append(session.id, [replace(first, id=EntryId("brought"))])
+        await add_entries(store, session.id, [replace(first, id=EntryId("brought"))])
         await store.edit_entry(session.id, EntryId("brought"), (Text("changed"),))
 
         assert await texts(store, session) == ["a", "b", "changed"]
@@ -1735,14 +1760,14 @@ class TestGrowth:
             for n in range(CAP)
             for entry in (said(Role.ASSISTANT, f"d{n}", origin=Origin.DELIVERY), user("u"))
         ]
-        await store.append(session.id, talk)
+        await add_entries(store, session.id, talk)
 
         assert (await store.transcript(session.id)).entries[0].origin is Origin.DELIVERY
 
     async def test_a_delivery_on_the_far_side_of_the_cut_is_archived(self, store: Store) -> None:
         session = (await store.open(opening())).session
         pair = (said(Role.ASSISTANT, "d", origin=Origin.DELIVERY), user("u"))
-        await store.append(session.id, [*(pair * (CAP // 2)), assistant("one too many")])
+        await add_entries(store, session.id, [*(pair * (CAP // 2)), assistant("one too many")])
 
         live = (await store.transcript(session.id)).entries
         assert (live[0].role, len(live)) == (Role.USER, CAP - CAP // 10)
@@ -1751,7 +1776,8 @@ class TestGrowth:
         self, store: Store
     ) -> None:
         session = (await store.open(opening())).session
-        await store.append(
+        await add_entries(
+            store,
             session.id,
             [said(Role.TOOL, f"r{n}") for n in range(CAP)] + [assistant("a"), assistant("b")],
         )
@@ -1763,8 +1789,8 @@ class TestGrowth:
     ) -> None:
         """Finding C8."""
         session = (await store.open(opening())).session
-        await store.append(
-            session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))]
+        await add_entries(
+            store, session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))]
         )
 
         live = await texts(store, session)
@@ -1822,7 +1848,8 @@ class TestListing:
 
     async def test_the_preview_is_the_first_user_text_on_one_line(self, store: Store) -> None:
         session = (await store.open(opening())).session
-        await store.append(
+        await add_entries(
+            store,
             session.id,
             [said(Role.USER, "/help", origin=Origin.COMMAND), assistant("hello\n there")],
         )
@@ -1922,7 +1949,7 @@ class TestDeleting:
         entry = (await store.transcript(session.id)).entries[0]
         await store.delete(session.id)
         late = [
-            store.append(session.id, [user("x")]),
+            add_entries(store, session.id, [user("x")]),
             store.edit_entry(session.id, entry.id, (Text("x"),)),
             store.delete_entry(session.id, entry.id),
             store.truncate(session.id, 0),
@@ -2093,7 +2120,7 @@ class TestSearch:
     ) -> None:
         session = (await store.open(opening())).session
         content = (Text("caption"), Media(type=MediaType.IMAGE, name="photo.png"))
-        await store.append(session.id, [replace(user(""), content=content)])
+        await add_entries(store, session.id, [replace(user(""), content=content)])
 
         assert len(await store.search("caption")) == 1
         assert await store.search("content") == []

@@ -684,17 +684,26 @@ async def test_a_message_is_shown_as_people_see_it(sim: Remote, bot: Bot) -> Non
     )
 
 
-@pytest.mark.parametrize("text", ["x" * 4096, SMILE * 2048, "<b>" + "x" * 4096 + "</b>"])
-async def test_a_text_has_up_to_4096_units_without_its_marks(
+@pytest.mark.parametrize("text", ["x" * 4096, SMILE * 4096, "<b>" + "x" * 4096 + "</b>"])
+async def test_a_text_has_up_to_4096_characters_without_its_marks(
     sim: Remote, bot: Bot, text: str
 ) -> None:
+    """A4: the server counts characters, not the units of its offsets."""
     await bot.send_message(ANN, text, parse_mode="HTML")
 
-    assert [each["size"] for each in await sim.messages()] == [4096]
+    assert [len(each["text"]) for each in await sim.messages()] == [4096]
 
 
-@pytest.mark.parametrize("text", ["x" * 4097, SMILE * 2049])
-async def test_one_unit_more_is_too_long(bot: Bot, text: str) -> None:
+async def test_blanks_are_trimmed_up_to_the_first_entity_only(sim: Remote, bot: Bot) -> None:
+    """A4: as td does it, so that code keeps its indentation."""
+    await bot.send_message(ANN, " \n <pre>  a = 1\n</pre> \n", parse_mode="HTML")
+
+    (shown,) = await sim.messages()
+    assert shown["text"] == "  a = 1"
+
+
+@pytest.mark.parametrize("text", ["x" * 4097, SMILE * 4097])
+async def test_one_character_more_is_too_long(bot: Bot, text: str) -> None:
     with refused("message is too long"):
         await bot.send_message(ANN, text)
 
@@ -1435,10 +1444,10 @@ async def test_several_files_are_sent_as_an_album(sim: Remote, bot: Bot) -> None
     ]
 
 
-async def test_a_caption_has_up_to_1024_units(bot: Bot) -> None:
-    await bot.send_document(ANN, BufferedInputFile(b"x", "a"), caption=SMILE * 512)
+async def test_a_caption_has_up_to_1024_characters(bot: Bot) -> None:
+    await bot.send_document(ANN, BufferedInputFile(b"x", "a"), caption=SMILE * 1024)
     with refused("message caption is too long"):
-        await bot.send_document(ANN, BufferedInputFile(b"x", "a"), caption=SMILE * 512 + "x")
+        await bot.send_document(ANN, BufferedInputFile(b"x", "a"), caption=SMILE * 1024 + "x")
 
 
 async def test_the_cloud_takes_50_megabytes(bot: Bot) -> None:

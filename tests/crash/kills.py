@@ -131,7 +131,7 @@ def kill_at_random(
 
 
 def storm(folder: Path, *, kind: str = "finding") -> Outcome:
-    """Kill it eight times within about ten seconds while twelve chats talk (FINDINGS C0)."""
+    """Kill it eight times within about ten seconds while twelve chats talk."""
     with Rig(folder, kind=kind, agent=answering(seconds=1.0)) as rig:
         for number, seconds in enumerate(LIVES_IN_A_STORM):
             rig.start()

@@ -104,5 +104,5 @@ def test_an_agent_that_fails_is_tried_three_times_across_restarts_and_then_let_g
         assert in_store(rig, "SELECT * FROM endings") == []
         assert len(endings(tmp_path, 2)) == 2
         assert (tmp_path / "daemon.log").read_text().count(
-            "an agent could not be told that a session is over"
+            "an agent could not be notified that a session ended"
         ) == 1

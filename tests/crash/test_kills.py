@@ -36,7 +36,7 @@ def test_nothing_is_lost_or_answered_twice_when_it_is_killed_again_and_again(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_storm_of_kills_gives_nothing_up(tmp_path: Path, kind: str) -> None:
-    """FINDINGS C0 and R31."""
+    """Kills and crashes beside other turns are held against no message."""
     verdict = storm(tmp_path, kind=kind).verdict
 
     assert (verdict.lost, verdict.twice, verdict.noticed) == ([], [], 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.messages import SessionSource
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
 from turngate.gateway.domain.store_values import AccountRecord
 
 
@@ -22,10 +22,14 @@ class MemoryAccounts:
         """Of one that was never heard of, an empty one."""
         return self._records.get((platform, account), AccountRecord())
 
-    def note_message(self, source: SessionSource, now: datetime) -> None:
-        """It heard something."""
-        account = source.platform, source.account
-        self._records[account] = replace(self.record(*account), received_at=now)
+    def note_message(self, message: InboundMessage) -> None:
+        """It heard something; only new messages have a time of the platform's for certain."""
+        if message.kind is not MessageKind.NEW:
+            return
+        account = message.source.platform, message.source.account
+        found = self.record(*account)
+        newest = max(found.received_at or message.sent_at, message.sent_at)
+        self._records[account] = replace(found, received_at=newest)
 
     def record_refused(self, platform: str, account: str, now: datetime) -> AccountRecord:
         """Once more in a row."""
@@ -43,9 +47,9 @@ class MemoryAccounts:
 
     def record_behind(self, platform: str, account: str, since: datetime) -> None:
         """It has not heard what was said since then."""
-        self._records[platform, account] = replace(
-            self.record(platform, account), behind_since=since
-        )
+        found = self.record(platform, account)
+        received = None if found.received_at is None else min(found.received_at, since)
+        self._records[platform, account] = replace(found, behind_since=since, received_at=received)
 
     def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
         """It has now; what it heard by itself may be newer."""

@@ -138,7 +138,7 @@ class MemoryStore:
         make_sure_it_can_be_read(message)
         with self._lock:
             now = self._clock.now()
-            self._accounts.note_message(message.source, now)
+            self._accounts.note_message(message)
             accepted = self._inbox.accept(message, key, now)
             if choosing is not None and not accepted.duplicate:
                 self._questions.choose(choosing, accepted.id)
@@ -154,7 +154,7 @@ class MemoryStore:
     async def set_aside(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         with self._lock:
             now = self._clock.now()
-            self._accounts.note_message(message.source, now)
+            self._accounts.note_message(message)
             return self._inbox.set_aside(message, key, reason, now)
 
     async def accept_again(
@@ -470,10 +470,6 @@ class MemoryStore:
                 pruned += self._upkeep.forget_talk(now, keep)
             pruned += self._upkeep.forget_unreadable(now)
             return pruned + self._upkeep.forget_work(now - forget_after)
-
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        with self._lock:
-            return self._transcripts.append(session, entries, self._clock.now())
 
     async def transcript(
         self, session: SessionId, *, last: int | None = None, with_archived: bool = False

@@ -13,7 +13,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fakes import NOON, FrozenClock, assistant, dm, message, said
+from tests.fakes import NOON, FrozenClock, add_entries, assistant, dm, message, said
 from tests.full_length import examples
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of, opening, texts
@@ -259,7 +259,9 @@ class World:
         return await self.store.revoke("telegram", (None, "a0", "a1")[which % 3], str(number))
 
     async def append(self, which: int, number: int, entries: list[Entry]) -> object:
-        return len(await self.store.append(await self._pick(which), entries))
+        session = await self._pick(which)
+        await add_entries(self.store, session, entries)
+        return len((await self.store.transcript(session)).entries)
 
     async def edit(self, which: int, number: int, entries: list[Entry]) -> object:
         session = await self._pick(which)

@@ -171,7 +171,7 @@ async def test_a_door_that_is_open_to_everybody_is_told_of_at_every_start(tmp_pa
 async def test_with_the_doors_shut_there_is_no_link(config: Config) -> None:
     async with gateway(config) as at:
         assert at.web is None
-        with pytest.raises(Refused, match="the web door is closed"):
+        with pytest.raises(Refused, match="there is no web server"):
             await at.link({}, None)  # type: ignore[arg-type]
 
 

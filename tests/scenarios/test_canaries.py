@@ -71,7 +71,7 @@ async def test_no_canary_sings_when_the_house_itself_fails(
     assert canaries.singing(log.read_text(), broken.stderr, link.stderr) == {}
     lines = log.read_text().splitlines()
     assert [line for line in lines if not re.match("<[3467]>", line)] == []
-    assert any(line.startswith("<3>") and "the config is refused" in line for line in lines)
+    assert any(line.startswith("<3>") and "the new config is invalid" in line for line in lines)
     assert any(line.startswith("<7>") for line in lines)
 
 
@@ -175,7 +175,7 @@ async def reload_wrongly(running: Daemon, file: Path, good: str, canaries: Canar
         draft.write_text(each)
         draft.replace(file)
         running.send(signal.SIGHUP)
-        await until_logged(file, "the config is refused", times)
+        await until_logged(file, "the new config is invalid", times)
     file.write_text(good)
 
 

@@ -114,7 +114,7 @@ async def test_no_canary_sings_when_agents_fail(tmp_path: Path) -> None:
     assert (
         at.untold(
             "the agent failed",
-            "an agent cannot be asked",
+            "an agent is unavailable",
             "unexpected error",
             "a library logged a warning",
         )
@@ -176,7 +176,7 @@ async def test_no_canary_sings_when_programs_of_the_agent_client_protocol_fail(
     assert at.told("action=turn") == len(HOW_PROGRAMS_BEGIN) + len(HOW_PROGRAMS_BREAK) + 3
     assert canaries.singing(at.log, shown) == {}
     assert at.untold(
-        *("the agent failed", "the agent fell silent", "a program wrote to stderr", "a file was not taken"),  # noqa: E501
+        *("the agent failed", "the agent hit its idle timeout", "a program wrote to stderr", "a file was refused"),  # noqa: E501
         *("locks is not logged in", "program cannot be started", "reports that something is not there"),  # noqa: E501
         *("the agent's program ended (exit status 1)", "the agent's program ended (exit status 3)"),
     ) == []  # fmt: skip

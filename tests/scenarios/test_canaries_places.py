@@ -109,7 +109,7 @@ async def test_no_canary_sings_in_groups_threads_and_topics(tmp_path: Path) -> N
 
     assert canaries.singing(at.log) == {}
     assert at.untold(
-        *("action=amended", "action=noted", "command=press", "command=new", "command=unknown", "a file was not taken"),  # noqa: E501
+        *("action=amended", "action=noted", "command=press", "command=new", "command=unknown", "a file was refused"),  # noqa: E501
         *("a part cannot be delivered", "a part was sent", "a message came in"),
     ) == []  # fmt: skip
 

@@ -16,7 +16,7 @@ from tests import zygote
 
 CANARY = "canary-9e07"
 CLOSED = (
-    "Who may talk: 0 allowed, 0 admins; strangers who write directly get a pairing code; "
+    "Access: 0 allowed, 0 admins; unknown users who write directly get a pairing code; "
     "in allowed chats what is addressed to the bot is answered.\n"
 )
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
@@ -90,7 +90,7 @@ def test_a_door_that_is_open_to_everybody_is_told_of_in_capitals(home: Path) -> 
 
     assert "turngate.yaml:1:18: warning: access.direct: DANGER: anyone who finds" in result.stderr
     assert result.stdout.splitlines()[1] == (
-        "Who may talk: 1 allowed, 1 admins; EVERYBODY may write directly; in allowed chats "
+        "Access: 1 allowed, 1 admins; EVERYONE may write directly; in allowed chats "
         "everything is answered."
     )
 
@@ -120,7 +120,7 @@ def test_a_wrong_file_exits_78_with_every_mistake_on_stderr(
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
         f'{file}:1:1: unknown key "sesions"; did you mean sessions?',
-        f'{file}:2:14: log.level: "loud" is no choice; write one of debug, info, warning, error',
+        f'{file}:2:14: log.level: "loud" is not a choice; write one of debug, info, warning, error',
         f"{file}:3:16: storage.url postgres is not available in this version; remove it",
     ]
 
@@ -280,7 +280,7 @@ def test_check_imports_no_sdk_and_no_driver(home: Path) -> None:
     [
         ("{kind: python, object: 'nonesuch_module:x'}", "there is no module nonesuch_module"),
         ("{kind: python, object: nonesuch}", "nonesuch is not package.module:factory"),
-        ("{kind: http, url: 'http://[::1'}", "is no address"),
+        ("{kind: http, url: 'http://[::1'}", "is not an address"),
     ],
 )
 def test_what_shows_only_when_an_agent_is_made_is_told_with_its_place(

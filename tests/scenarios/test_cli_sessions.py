@@ -15,7 +15,7 @@ import pytest
 
 from tests.commands import errors_without_reader, in_terminal, scripted_gateway, turngate
 from tests.contracts.test_control_sessions import ENTRY, SESSION, STATUS, TOKENS
-from tests.fakes import assistant, dm, message
+from tests.fakes import add_entries, assistant, dm, message
 from tests.talk import begin, exchange
 from turngate.gateway.daemon.state_dir import take_lock
 from turngate.gateway.daemon.system_clock import SystemClock
@@ -348,7 +348,7 @@ def test_a_duration_that_is_none_is_told_with_its_cure(state: Path) -> None:
     result = turngate(state, "sessions", "list", "--active-within", "soon", COLUMNS="200")
 
     assert (
-        "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
+        "this is not a duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
         in result.stderr
     )
 
@@ -493,7 +493,7 @@ def test_without_a_daemon_there_is_no_web_link(state: Path) -> None:
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(state: Path) -> None:
     async def work(store: Store) -> Session:
         session = await exchange(store)
-        await store.append(session.id, [assistant("x" * 1000) for _ in range(500)])
+        await add_entries(store, session.id, [assistant("x" * 1000) for _ in range(500)])
         return session
 
     session = fill(state, work)

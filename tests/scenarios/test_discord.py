@@ -187,6 +187,30 @@ async def test_slash_commands_are_offered_and_answered_in_place(
     assert len(await sim.messages()) == 1
 
 
+async def test_in_a_server_an_answer_to_a_command_is_for_who_asked_alone(
+    sim: Remote, tmp_path: Path
+) -> None:
+    """Findings A3 and E19."""
+    async with daemon(config(tmp_path, bot(sim))):
+        await until_connected(sim)
+
+        async def are_offered() -> object:
+            return await sim.do("commands")
+
+        await sim.until(are_offered)
+        await sim.do("command", chat=HERE, user=PERSON, name="status")
+
+        async def is_answered() -> bool:
+            return any(
+                each["messages"] and not each["thinking"] for each in await sim.do("interactions")
+            )
+
+        await sim.until(is_answered)
+
+    assert [message["only_for"] for message in await sim.messages()] == [PERSON]
+    assert await sim.do("history", chat=HERE) == []
+
+
 async def test_in_threads_of_its_own_a_conversation_goes_on(sim: Remote, tmp_path: Path) -> None:
     async with daemon(config(tmp_path, bot(sim, more=", threads: true"))):
         await until_connected(sim)

@@ -5,6 +5,7 @@ What the Discord adapter does beyond what every adapter must: the traps that oth
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from tests.contracts.adapter_scene import (
     listening_as_supervised,
     part,
 )
-from tests.contracts.adapters import DiscordUnderTest
+from tests.contracts.platforms.discord import DiscordUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.discord import CHANNEL, GUILD, TOKENS
@@ -32,6 +33,7 @@ from turngate.adapters.discord import plugin as discord
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
+    NotSent,
     Refused,
     Retryable,
     StoreUnavailable,
@@ -240,6 +242,66 @@ async def test_when_discord_takes_no_more_sessions_none_is_begun(at: Scene) -> N
     assert await begun(at) == 0
 
 
+async def test_when_half_of_the_sessions_are_used_the_rest_is_spread_over_the_day(
+    at: Scene,
+) -> None:
+    """Finding R8: a loop of op 9 used up all of them within hours, and the bot was deaf."""
+    await at.sim.do("bot", starts_left=400)
+
+    with pytest.raises(Retryable, match=r"400 of 1000 .* the next begins at \d\d:\d\d UTC"):
+        await _ended(at.adapter.run(Ear().receive))
+
+    assert await begun(at) == 0
+
+
+async def test_a_line_that_breaks_after_each_resume_is_given_up(at: Scene) -> None:
+    """Finding R8: it was taken up again without a pause, 639 times in 20 seconds."""
+    await at.sim.fault("lost answer", method="dispatch", event="RESUMED", times=None)
+    running = asyncio.ensure_future(at.adapter.run(Ear().receive))
+    await _until_connected(at)
+    await at.sim.do("gateway", do="cut")
+
+    with pytest.raises(Retryable, match="keeps breaking"):
+        await _ended(running)
+
+    assert len(await at.sim.calls(method="resume")) == 5
+
+
+async def test_after_a_line_that_lasted_a_break_counts_as_the_first(at: Scene) -> None:
+    async with (
+        bot(at.sim, timeouts={"lasting": 0.0}) as adapter,
+        listening_as_supervised(adapter, Ear().receive),
+    ):
+        for number in range(1, 9):
+            await at.sim.do("gateway", do="cut")
+
+            async def is_back(times: int = number) -> bool:
+                resumed = await at.sim.calls(method="dispatch", event="RESUMED")
+                return len(resumed) >= times
+
+            await at.sim.until(is_back)
+
+    assert await begun(at) == 1
+
+
+async def test_a_line_that_discord_closes_because_of_haste_rests_longer(at: Scene) -> None:
+    """Finding R8: 4008 means "slow down"."""
+    async with (
+        bot(at.sim, timeouts={"pause": 0.05}) as adapter,
+        listening_as_supervised(adapter, Ear().receive),
+    ):
+        await at.sim.do("gateway", do="close", code=4008)
+        closed_at = datetime.now(UTC).timestamp()
+
+        async def is_back() -> bool:
+            return bool(await at.sim.calls(method="resume"))
+
+        await at.sim.until(is_back)
+        (resumed,) = await at.sim.calls(method="resume")
+
+    assert resumed["at"] - closed_at > 0.15
+
+
 async def test_two_sessions_are_not_begun_at_once(at: Scene) -> None:
     async with bot(at.sim, timeouts={"identify": 0.3}) as adapter:
         for _ in range(2):
@@ -369,13 +431,14 @@ async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is
 ) -> None:
     clock = WrongClock(days=days)
     answer, since = part(DIRECT), clock.now()
-    await at.sim.say("hello", chat=HERE, user=ANN)
     async with bot(at.sim, clock=clock) as wrong:
+        began = await wrong.platform_time() - timedelta(seconds=2)
+        await at.sim.say("hello", chat=HERE, user=ANN)
         sent = await wrong.send(answer)
     async with bot(at.sim, clock=clock) as wrong:
         found = await wrong.find_sent(answer, since)
 
-        assert [message.text async for message in wrong.catch_up(since)] == ["hello"]
+        assert [message.text async for message in wrong.catch_up(began)] == ["hello"]
         assert (found or await wrong.send(answer)).message_id == sent.message_id
 
 
@@ -396,6 +459,55 @@ async def test_everything_that_is_allowed_is_caught_up(at: Scene) -> None:
         caught_up = [message.text async for message in adapter.catch_up(LONG_AGO)]
 
     assert caught_up == [f"in {HERE}", f"in {thread}", "in private"]
+
+
+async def test_everybody_who_is_allowed_is_read_however_many_they_are(at: Scene) -> None:
+    """
+    Finding R5: beyond 25 whose direct chats had to be opened, first messages were lost. The rest
+    are opened slowly, once the bot listens.
+    """
+    people = [str(number) for number in range(82001, 82041)]
+    for person in people:
+        await at.sim.do("open", chat=f"9{person}", user=person)
+        await at.sim.say(f"from {person}", chat=f"9{person}", user=person)
+    places = [SessionSource(platform="discord", user_id=person) for person in people]
+    ear = Ear()
+    async with bot(at.sim, *places, timeouts={"open": 0.001}) as adapter:
+        at_once = [each.text async for each in adapter.catch_up(LONG_AGO)]
+        opened = len(await at.sim.calls(method="create_dm"))
+        async with listening(adapter, ear.receive):
+            await _until_connected(at)
+            later = [each.text async for each in adapter.catch_up(datetime.now(UTC))]
+
+    assert (len(at_once), opened) == (25, 25)
+    assert sorted(at_once + later) == [f"from {person}" for person in people]
+    assert len(await at.sim.calls(method="create_dm")) == len(people)
+
+
+async def test_a_direct_chat_that_is_known_is_not_opened_again(at: Scene) -> None:
+    """Finding R5: paired users cost an opening though their chat had a conversation."""
+    await at.say("hello")
+    person = SessionSource(platform="discord", user_id=ANN)
+    async with bot(at.sim, DIRECT, person) as adapter:
+        caught_up = [message.text async for message in adapter.catch_up(LONG_AGO)]
+
+    assert caught_up == ["hello"]
+    assert await at.sim.calls(method="create_dm") == []
+
+
+async def test_more_than_a_thousand_chats_are_all_read(at: Scene) -> None:
+    """Finding R5: the twenty last of 1,020 direct chats were never read."""
+    numbers = [str(number) for number in range(500_001, 501_021)]
+    for number in (numbers[0], numbers[-1]):
+        await at.sim.say(f"in {number}", chat=number, user=ANN)
+    places = [replace(DIRECT, chat_id=number, user_id=number) for number in numbers]
+    async with bot(at.sim, *places) as adapter:
+        at_once = [each.text async for each in adapter.catch_up(LONG_AGO)]
+        async with listening(adapter, Ear().receive):
+            await _until_connected(at)
+            later = [each.text async for each in adapter.catch_up(datetime.now(UTC))]
+
+    assert (at_once, later) == ([f"in {numbers[0]}"], [f"in {numbers[-1]}"])
 
 
 async def test_an_allowed_channel_is_caught_up_with_its_threads(at: Scene) -> None:
@@ -545,6 +657,54 @@ async def test_a_forum_gets_a_new_post(at: Scene) -> None:
     (shown,) = await at.sim.messages()
     assert (post["chat"], post["name"]) == (FORUM, "A plan")
     assert (shown["id"], shown["text"]) == (sent.message_id, "# A better plan")
+
+
+async def test_a_post_in_a_forum_that_wants_a_tag_gets_one_that_everybody_may_set(
+    at: Scene, tmp_path: Path
+) -> None:
+    """Finding A3 (40067): such forums took no post at all. A file is sent whole the second time."""
+    await at.sim.do("open", chat="9016", kind="forum", name="plans", tags=["staff", "idea"])
+    forum = replace(CHANNEL_SOURCE, chat_id="9016")
+    (tmp_path / "plan.txt").write_text("step by step")
+    outgoing = replace(part(forum, "A plan"), file=File(path=str(tmp_path / "plan.txt")))
+
+    await at.adapter.send_file(outgoing)
+
+    (shown,) = await at.sim.messages()
+    last = (await at.sim.calls(method="start_thread"))[-1]
+    assert last["parameters"]["applied_tags"] == ["9018"]
+    assert base64.b64decode(shown["file"]["content"]) == b"step by step"
+
+
+@pytest.mark.parametrize("code", [40004, 40006, 130000])
+async def test_a_refusal_that_passes_is_tried_again(at: Scene, code: int) -> None:
+    """Finding M7: it was taken as final, and the answer given up."""
+    await at.sim.fault("code", does="send", says=str(code))
+
+    with pytest.raises(NotSent):
+        await at.adapter.send(part(at.here))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(200000, "automatic moderation"), (240000, "link in this message")]
+)
+async def test_what_moderation_blocked_is_said_to_be(at: Scene, code: int, words: str) -> None:
+    """Finding M7."""
+    await at.sim.fault("code", does="send", says=str(code))
+
+    with pytest.raises(Undeliverable, match=words):
+        await at.adapter.send(part(at.here))
+
+
+async def test_what_was_written_in_a_stage_channel_is_caught_up(at: Scene) -> None:
+    """Finding A3: stage channels (type 13) have text too."""
+    await at.sim.do("open", chat="9017", kind="stage", name="talk")
+    await at.sim.say("a question", chat="9017", user=ANN)
+    guild = SessionSource(platform="discord", chat_type=ChatType.GROUP, scope=str(GUILD))
+    async with bot(at.sim, guild) as adapter:
+        caught_up = [message.text async for message in adapter.catch_up(LONG_AGO)]
+
+    assert caught_up == ["a question"]
 
 
 async def test_a_post_whose_answer_was_lost_is_found_and_not_made_again(at: Scene) -> None:
@@ -697,7 +857,7 @@ async def test_a_slash_command_is_answered_in_its_place(at: Scene) -> None:
 
     assert (command.kind, command.text, command.id) == (MessageKind.COMMAND, "/new a title", id_)
     (used,) = await at.sim.do("interactions")
-    assert [message["text"] for message in used["messages"]] == ["Begun."]
+    assert [message["text"] for message in used["messages"]] == ["Begun.", "And more."]
     assert not used["thinking"]
     assert await at.sim.texts() == ["Begun.", "And more."]
 

@@ -442,7 +442,7 @@ class TestOutbound:
         adapter = Editing()
         async with desk(ScriptedAgent(), tmp_path, adapter=adapter, policy=working(answer)) as at:
             await at.say("go")
-            assert await at.hears(3) == ["Using draw …", "(No words, but what follows.)", ""]
+            assert await at.hears(3) == ["Using draw …", "(Files without text.)", ""]
 
         assert adapter.files == [("x", b"x")]
 

@@ -375,5 +375,5 @@ class TestMistakes:
     @pytest.mark.parametrize("address", [3, "", "nowhere", "ftp://host/"])
     def test_the_address_for_answers_must_be_one(self, address: object) -> None:
         options = {"answer_url": address}
-        with pytest.raises(ConfigError, match=r"options\.answer_url is no address"):
+        with pytest.raises(ConfigError, match=r"options\.answer_url is not an address"):
             load_agent(AgentSpec(name="main", kind="http", url="http://host/", options=options))  # type: ignore[arg-type]

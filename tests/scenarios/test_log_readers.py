@@ -77,10 +77,10 @@ def test_people_at_a_terminal_get_colours_and_those_who_want_none_do_not(tmp_pat
     for env, line in (
         (
             {},
-            r"\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[32mINFO   \x1b\[0m the gateway is up +\x1b\[2maction=started",  # noqa: E501
+            r"\x1b\[2m\d\d:\d\d:\d\d\x1b\[0m \x1b\[32mINFO   \x1b\[0m the gateway started +\x1b\[2maction=started",  # noqa: E501
         ),
-        ({"NO_COLOR": "1"}, r"\d\d:\d\d:\d\d INFO    the gateway is up +action=started"),
-        ({"TERM": "dumb"}, r"\d\d:\d\d:\d\d INFO    the gateway is up +action=started"),
+        ({"NO_COLOR": "1"}, r"\d\d:\d\d:\d\d INFO    the gateway started +action=started"),
+        ({"TERM": "dumb"}, r"\d\d:\d\d:\d\d INFO    the gateway started +action=started"),
     ):
         with in_terminal(tmp_path / "state", "run", **env) as terminal:
             terminal.wait_for("Ctrl-C stops it")

@@ -101,7 +101,7 @@ def test_the_config_treats_it_like_any_other(tmp_path: Path, package: str) -> No
     shown = turngate(state, "config", "show", "--config", str(config), **env)
 
     assert wrong.returncode == 78
-    assert 'routes[0].match.platform: "linez" is no choice; did you mean lines?' in wrong.stderr
+    assert 'routes[0].match.platform: "linez" is not a choice; did you mean lines?' in wrong.stderr
     assert "on lines it is what is written in the third word of a line" in unknown.stderr
     assert right.stdout.endswith("lines/main: listens on 127.0.0.1:7007 when the gateway runs\n")
     assert "lines" in json.loads(schema.stdout)["$defs"]["Platforms"]["properties"]

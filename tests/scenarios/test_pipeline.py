@@ -425,7 +425,7 @@ class TestFailures:
             await work.say("hi")
             await later()
 
-            assert work.adapter.texts == ["(The agent had nothing to say.)"]
+            assert work.adapter.texts == ["(The agent gave no answer.)"]
 
     async def test_a_silent_agent_frees_its_lane(self) -> None:
         agent = ScriptedAgent(Text("Wait"), asyncio.Event())

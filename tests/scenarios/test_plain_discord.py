@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -26,7 +27,7 @@ from tests.simulators.plain_discord import (
 from tests.simulators.running import PATIENCE
 from turngate.adapters.discord import plugin as discord
 from turngate.gateway.daemon.system_clock import SystemClock
-from turngate.gateway.domain.errors import Undeliverable
+from turngate.gateway.domain.errors import GapRemains, Undeliverable
 from turngate.gateway.domain.messages import (
     ChatType,
     MessageKind,
@@ -167,6 +168,53 @@ async def test_where_ids_tell_no_time_what_was_missed_is_found_by_its_own() -> N
             missed = [message.text async for message in adapter.catch_up(since)]
 
     assert missed == ["missed"]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"id": "none"}, {"id": None}, {"author": "somebody"}, {"timestamp": 7, "author": 8}]
+)
+async def test_a_message_of_the_past_that_cannot_be_read_holds_up_no_other(
+    plain: PlainDiscord, broken: dict[str, Any]
+) -> None:
+    """Finding R6: each start asked for it again, and the account never came up."""
+    plain.write("before", DM)
+    odd = plain.write("odd", DM)
+    plain.write("after", DM)
+    odd.update(broken)
+    async with bot(plain, DIRECT) as adapter:
+        missed = [message async for message in adapter.catch_up(LONG_AGO)]
+        found = await adapter.find_sent(part(DIRECT, "never sent"), LONG_AGO)
+
+    kinds = {
+        message.text or json.loads(message.raw or "")["d"]["content"]: message.kind
+        for message in missed
+    }
+    assert kinds == {
+        "before": MessageKind.NEW,
+        "odd": MessageKind.UNREADABLE,
+        "after": MessageKind.NEW,
+    }
+    assert found is None
+
+
+async def test_where_only_the_newest_messages_can_be_read_the_gap_is_told() -> None:
+    """Finding R5: what was older than one page was left out without a word."""
+    async with plain_discord(counts=True) as plain:
+        since = datetime.now(UTC)
+        for number in range(101):
+            moment = since + timedelta(seconds=number)
+            plain.write(f"{number}", DM, timestamp=moment.isoformat())
+        missed = list[str]()
+
+        async def catch_up(adapter: discord.DiscordAdapter) -> None:
+            async for message in adapter.catch_up(since):
+                missed.append(message.text)
+
+        async with bot(plain, DIRECT) as adapter:
+            with pytest.raises(GapRemains):
+                await catch_up(adapter)
+
+    assert missed == [f"{number}" for number in range(1, 101)]
 
 
 async def test_where_neither_ids_nor_times_tell_anything_all_is_read_again() -> None:

@@ -408,10 +408,11 @@ class TestWhoAndWhen:
         async with talking(agent) as work:
             await work.say("ship it")
             question = await asked(work)
-            accept, work.store.accept = work.store.accept, full  # type: ignore[method-assign]
+            store = work.pipeline.store
+            accept, store.accept = store.accept, full  # type: ignore[method-assign]
             with pytest.raises(StoreUnavailable):
                 await work.pipeline.receive(press(question.buttons[0].nonce))
-            work.store.accept = accept  # type: ignore[method-assign]
+            store.accept = accept  # type: ignore[method-assign]
             await work.pipeline.receive(press(question.buttons[0].nonce))
             await later(1)
 
@@ -521,7 +522,7 @@ class TestAcrossRestarts:
 
         async with life(tmp_path, cautious(Asking(DEPLOY))) as work:
             await work.adapter.until_sent(2)
-            assert "Whoever asked this no longer waits for an answer." in work.adapter.texts
+            assert "The agent no longer waits for an answer to this." in work.adapter.texts
 
     async def test_what_must_not_run_again_by_itself_has_a_button_that_runs_it(
         self, tmp_path: Path

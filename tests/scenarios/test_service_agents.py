@@ -126,7 +126,7 @@ async def test_what_will_not_close_is_left_and_the_daemon_ends_all_the_same(
         assert await running.stop() == 0
 
     assert (tmp_path / "closed").read_text() == "stubborn\n"
-    assert "closing takes too long" in (tmp_path / "log").read_text()
+    assert "closing timed out" in (tmp_path / "log").read_text()
 
 
 async def test_whoever_blocks_the_loop_is_named_and_the_watchdog_hears_nothing(
@@ -142,15 +142,15 @@ async def test_whoever_blocks_the_loop_is_named_and_the_watchdog_hears_nothing(
         await sim.say("hello", chat=PERSON, user=PERSON)
         await until_told(sim, "ann heard hello")
         await systemd.until("WATCHDOG=1")
-        before = file.with_name("log").read_text().count("the event loop is held up")
+        before = file.with_name("log").read_text().count("the event loop is blocked")
         await sim.say("block", chat=PERSON, user=PERSON)
-        log = await until_logged(file, "the event loop is held up", times=before + 1)
+        log = await until_logged(file, "the event loop is blocked", times=before + 1)
         systemd.forget()
         await asyncio.sleep(1)
         assert systemd.forget() == []
         (tmp_path / "enough").touch()
         await systemd.until("WATCHDOG=1")
-        await until_logged(file, "the event loop goes on")
+        await until_logged(file, "the event loop runs again")
         running.send(signal.SIGTERM)
         assert await running.ended() == 0
     systemd.close()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
-from tests.contracts.adapters import SlackUnderTest
+from tests.contracts.platforms.slack import SlackUnderTest
 from tests.fakes import FrozenClock, WrongClock
 from tests.oracle_store import MemoryStore
 from tests.simulators.running import Remote
@@ -816,12 +816,13 @@ async def test_with_a_clock_that_is_wrong_nothing_is_missed_and_what_was_sent_is
 ) -> None:
     clock = WrongClock(days=days)
     answer, since = part(CHANNEL), clock.now()
-    await at.say("hello")
     async with another(at.sim, clock=clock) as wrong:
+        began = await wrong.platform_time() - timedelta(seconds=2)
+        await at.say("hello")
         sent = await wrong.send(answer)
         found = await wrong.find_sent(answer, since)
 
-        assert [message.text async for message in wrong.catch_up(since)] == ["hello"]
+        assert [message.text async for message in wrong.catch_up(began)] == ["hello"]
         assert found is not None
         assert found.message_id == sent.message_id
 

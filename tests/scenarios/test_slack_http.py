@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
-from tests.contracts.adapters import SlackUnderTest
+from tests.contracts.platforms.slack import SlackUnderTest
 from tests.fakes import FrozenClock
 from tests.oracle_store import MemoryStore
 from turngate.adapters import http_server

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +16,11 @@ import aiohttp
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
-from tests.contracts.adapters import TelegramUnderTest
+from tests.contracts.platforms.telegram import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
 from turngate.adapters.telegram import plugin as telegram
 from turngate.adapters.telegram.normalise import HANDLED
+from turngate.adapters.telegram.server_files import read_inside
 from turngate.gateway.daemon.system_clock import SystemClock
 from turngate.gateway.domain.agent_events import File
 from turngate.gateway.domain.errors import (
@@ -27,6 +30,7 @@ from turngate.gateway.domain.errors import (
     Unauthorized,
     Undeliverable,
 )
+from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import (
     Attachment,
     ChatType,
@@ -34,7 +38,8 @@ from turngate.gateway.domain.messages import (
     SessionSource,
 )
 from turngate.gateway.domain.outbox import Button
-from turngate.gateway.domain.transcript import MediaType
+from turngate.gateway.domain.transcript import MediaType, Text
+from turngate.gateway.outbound.preview_text import PreviewLabels
 
 GROUP = SessionSource(
     platform="telegram", chat_id="-5001", user_id="71001", chat_type=ChatType.GROUP
@@ -202,6 +207,65 @@ async def test_a_table_is_text_where_the_server_does_not_know_them(at: Scene) ->
     assert (shown["rich"], shown["text"]) == (None, "Look:\n\na | b\n--+--\n1 | 2\n3 | 4")
 
 
+FORMULA = "Energy is $E = mc^2$."
+NESTED = "- one\n  - two"
+TASKS = "- [x] done\n- [ ] open"
+
+
+@pytest.mark.parametrize("words", ["## Plan\n\nFirst this.", FORMULA, NESTED, TASKS])
+async def test_what_text_shows_poorly_is_rich_also_while_it_grows(at: Scene, words: str) -> None:
+    """Finding H3: only tables were."""
+    await at.adapter.show_draft(replace(part(at.here, words), turn=TurnId(7)))
+    drafts = await at.sim.do("drafts")
+    await at.adapter.send(part(at.here, words))
+
+    (shown,) = await at.sim.messages()
+    assert shown["rich"] is not None
+    assert [(draft["rich"], draft["can_stop"]) for draft in drafts] == [(True, True)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "# Look\n\n![a picture](https://a.example/?what=was-said)",
+        "# Look\n\n<b>here</b>",
+        "# Look\n\na || b || c",
+        "# Look\n\nfrom $5 to $6",
+        "# Look\n\n[you](tg://user?id=71002)",
+        "just **bold** and a\n- list",
+    ],
+)
+async def test_what_telegram_would_read_otherwise_is_text(at: Scene, words: str) -> None:
+    """Telegram would fetch the picture, hide what is between bars, make formulas of prices."""
+    await at.adapter.send(part(at.here, words))
+
+    (shown,) = await at.sim.messages()
+    assert shown["rich"] is None
+
+
+async def test_in_a_rich_message_an_agent_calls_nobody_by_name(at: Scene) -> None:
+    for words in ("# For @bob", "# For &#64;bob", "# See https://a.example/"):
+        await at.adapter.send(part(at.here, words))
+
+    calls = await at.sim.calls(method="sendRichMessage")
+    skips = [call["parameters"]["rich_message"].get("skip_entity_detection") for call in calls]
+    assert skips == [True, True, None]
+
+
+async def test_a_server_that_does_not_know_rich_messages_is_asked_once(at: Scene) -> None:
+    """Finding H3: it falls back, and not for every preview anew."""
+    await at.sim.do("server", rich=False)
+    draft = replace(part(at.here, "# One"), turn=TurnId(7))
+    await at.adapter.show_draft(draft)
+    await at.adapter.show_draft(replace(draft, text="# One\n\nTwo"))
+    sent = await at.adapter.send(part(at.here, "# One"))
+    await at.adapter.edit(part(at.here, "# One\n\nTwo"), sent.message_id)
+
+    assert await at.sim.texts() == ["One\n\nTwo"]
+    assert len(await at.sim.calls(method="sendRichMessageDraft")) == 1
+    assert await at.sim.calls(method="sendRichMessage") == []
+
+
 async def test_a_table_with_somebody_to_be_called_is_text(at: Scene) -> None:
     await at.adapter.send(part(at.here, f"<@71002> {TABLE}"))
 
@@ -234,7 +298,8 @@ async def test_an_update_that_nobody_understands_keeps_no_other_from_being_heard
                 assert response.status == 200
     await adapter.close()
 
-    assert ear.texts == ["hi"]
+    assert [message.kind for message in ear.heard] == [MessageKind.UNREADABLE, MessageKind.NEW]
+    assert ear.texts[1:] == ["hi"]
 
 
 async def test_a_webhook_refuses_what_is_no_update_without_a_complaint(
@@ -352,20 +417,79 @@ async def test_a_file_that_is_too_large_for_bots_is_refused_in_words(at: Scene) 
         [
             piece
             async for piece in adapter.fetch(
-                Attachment(type=MediaType.FILE, ref="x", size=20_000_001)
+                Attachment(type=MediaType.FILE, ref="x", size=(20 << 20) + 1)
             )
         ]
 
 
-async def test_a_server_of_ones_own_gives_larger_files_from_its_disk(at: Scene) -> None:
-    await at.sim.do("server", local=True)
-    ear, content = Ear(), bytes(21_000_000)
-    async with at.listening(ear):
-        file = {"name": "big.bin", "mime": "", "size": len(content)}
-        await at.sim.do("say", chat="71001", user="71001", text="big", file=file)
-        (message,) = await ear.until_heard()
+async def test_a_server_of_ones_own_gives_larger_files_from_its_disk(
+    at: Scene, tmp_path: Path
+) -> None:
+    await at.sim.do("server", local=True, folder=str(tmp_path))
+    content = bytes(21_000_000)
+    file = await _file_of_a_person(at, "big.bin", size=len(content))
 
-    assert b"".join([piece async for piece in at.adapter.fetch(message.attachments[0])]) == content
+    assert await _fetched(at, file, tmp_path) == content
+
+
+async def test_no_other_file_of_this_machine_is_opened(at: Scene, tmp_path: Path) -> None:
+    """Finding R15: every absolute path was believed, /proc/self/environ for one."""
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    await at.sim.do("server", local=True, folder=str(tmp_path))
+    file = await _file_of_a_person(at, "a.bin", size=3)
+
+    with pytest.raises(Refused, match="files_dir"):
+        await _fetched(at, file, None)
+    with pytest.raises(Refused, match="files_dir"):
+        await _fetched(at, file, inside)
+
+
+@pytest.mark.parametrize("name", ["link", "pipe", "folder", "folder/../../secret", "linked/secret"])
+async def test_only_plain_files_in_the_folder_are_read(tmp_path: Path, name: str) -> None:
+    """Finding R15: no link, no pipe, no way out."""
+    folder = tmp_path / "files"
+    (folder / "folder").mkdir(parents=True)
+    (tmp_path / "secret").write_text("what only this machine knows")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "linked").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    (folder / "plain").write_bytes(b"given")
+
+    with pytest.raises(Refused, match="files_dir"):
+        [piece async for piece in read_inside(folder, f"{folder}/{name}")]
+    assert [piece async for piece in read_inside(folder, f"{folder}/plain")] == [b"given"]
+
+
+async def _file_of_a_person(at: Scene, name: str, size: int) -> Attachment:
+    ear = Ear()
+    async with at.listening(ear):
+        file = {"name": name, "mime": "", "size": size}
+        await at.sim.do("say", chat="71001", user="71001", text="", file=file)
+        (message,) = await ear.until_heard()
+    return message.attachments[0]
+
+
+async def _fetched(at: Scene, file: Attachment, folder: Path | None) -> bytes:
+    account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, files_dir=folder)
+    adapter = telegram.TelegramAdapter(account, SystemClock())
+    try:
+        return b"".join([piece async for piece in adapter.fetch(file)])
+    finally:
+        await adapter.close()
+
+
+async def test_a_preview_of_list_marks_holds_up_nobody(at: Scene) -> None:
+    """Finding R1: 18 kB of them held up the event loop for seven seconds."""
+    shown = PreviewLabels(at.adapter.limits)
+    took = []
+    for count in (9_000, 60_000):
+        shown.hear(Text(text="* " * count + "x"))
+        began = time.process_time()
+        assert at.adapter.limits.measure(shown.so_far()) <= 4096
+        took.append(time.process_time() - began)
+
+    assert took[1] < 5 * took[0] + 0.2
 
 
 async def test_a_chat_without_a_name_and_a_message_without_a_number_take_nothing(at: Scene) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar
 
-from tests.fakes import user
+from tests.fakes import add_entries, user
 from tests.talk import exchange
 from tests.web_door import Door, echo, enter, open_door, tool
 from turngate.gateway.domain.agent_events import AgentEvent, ToolStatus
@@ -351,8 +351,8 @@ async def test_deleting_takes_everything_that_was_said_there(browser: Browser) -
 
 async def test_a_long_conversation_is_shown_page_by_page(browser: Browser) -> None:
     session = await exchange(browser.door.store, source=SessionSource.browser("one"))
-    await browser.door.store.append(
-        session.id, [user(f"text {n}") for n in range(2 * ENTRIES_A_PAGE)]
+    await add_entries(
+        browser.door.store, session.id, [user(f"text {n}") for n in range(2 * ENTRIES_A_PAGE)]
     )
     tab = await browser.tab()
 
@@ -379,7 +379,7 @@ async def test_a_notice_from_elsewhere_arrives_in_an_open_tab(browser: Browser) 
         at=session.started_at,
         origin=Origin.DELIVERY,
     )
-    await browser.door.store.append(session.id, [notice])
+    await add_entries(browser.door.store, session.id, [notice])
     await browser.door.screens.send(Part(target=SessionSource.browser("one"), text="Backup done"))
 
     assert [

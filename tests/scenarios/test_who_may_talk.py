@@ -257,7 +257,7 @@ class TestPairing:
             await at.hear(f"/pair approve {code}", dm("boss"))
             assert "used already" in (await at.answers(6))[-1]
             await at.hear("/pair revoke telegram:666", dm("boss"))
-            assert (await at.answers(7))[-1] == "No longer let in: telegram:666."
+            assert (await at.answers(7))[-1] == "Access revoked: telegram:666."
             await at.hear("still there?", dm("666"))
             assert at.heard == ["at last"]
             assert (await at.reasons())[-1] == Refusal.UNPAIRED
@@ -268,7 +268,7 @@ class TestPairing:
             code = await at.code()
 
             await at.hear(f"/pair approve {code}", dm("ann"))
-            assert (await at.answers(2))[-1] == "Only an admin can let people in or out."
+            assert (await at.answers(2))[-1] == "Only an admin can grant or revoke access."
             await at.call(f"/pair approve {code}", replace(GROUP, user_id="boss"))
             assert "Not here" in (await at.answers(3))[-1]
             await at.hear(f"/pair approve {code}", dm("boss"), forwarded=True)

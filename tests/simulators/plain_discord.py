@@ -115,9 +115,11 @@ class PlainDiscord:
         page = [
             each
             for each in self.said.get(request.match_info["channel"], [])
-            if int(each["id"]) > after
+            if not str(each["id"]).isdecimal() or int(each["id"]) > after
         ]
-        return web.json_response(page[::-1])
+        limit = int(request.query.get("limit", 50))
+        some = page[:limit] if after else page[-limit:]
+        return web.json_response(some[::-1])
 
     async def _post(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -167,7 +167,7 @@ class TestTools:
         assert isinstance(begun, Tool)
         assert isinstance(done, Tool)
         assert len(json.loads(begun.input or "")["cut"]) == LONGEST_INPUT
-        assert len(done.output or "") == LONGEST_OUTPUT + 1
+        assert len(done.output or "") == LONGEST_OUTPUT
 
 
 class TestQuestions:

@@ -17,13 +17,8 @@ from turngate.gateway.domain.usage import (
     Tokens,
     Used,
 )
-from turngate.gateway.rules.budgets import (
-    Budget,
-    Budgets,
-    Today,
-    money,
-    why_not,
-)
+from turngate.gateway.rules.budgets import Budget, Budgets, money, why_not
+from turngate.gateway.turns.billing import Today
 
 DAY = "2026-05-04"
 ANN = Payer(day=DAY, platform="telegram", account="main", chat="-100", user="42", agent="main")

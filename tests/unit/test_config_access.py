@@ -16,9 +16,13 @@ FOR_EVER = "this pattern could take for ever on some messages; repeat single sig
 TABLE = [
     (
         "{direct: open}",
-        '1:18: access.direct: "open" is no choice; write one of pairing, listed, open-dangerously',
+        '1:18: access.direct: "open" is not a choice; '
+        "write one of pairing, listed, open-dangerously",
     ),
-    ("{groups: mentions}", '1:18: access.groups: "mentions" is no choice; did you mean mention?'),
+    (
+        "{groups: mentions}",
+        '1:18: access.groups: "mentions" is not a choice; did you mean mention?',
+    ),
     (
         "{group_modes: {'telegram:12': all}}",
         '1:24: access.group_modes."telegram:12": this is a person; a mode is for a chat, a guild '
@@ -27,14 +31,14 @@ TABLE = [
     ),
     (
         "{group_modes: {'telegram:chat:-1': maybe}}",
-        '1:44: access.group_modes."telegram:chat:-1": "maybe" is no choice; write one of '
+        '1:44: access.group_modes."telegram:chat:-1": "maybe" is not a choice; write one of '
         "mention, all, off",
     ),
     ("{background: -1}", "1:22: access.background: this is too small; write 0 or more"),
     ("{background: 1000}", "1:22: access.background: this is too large; write 200 or less"),
     (
         "{bots: ['discord:guild:9']}",
-        "1:17: access.bots[0]: a guild is no bot; write the ids of the bots one by one",
+        "1:17: access.bots[0]: a guild is not a bot; write the ids of the bots one by one",
     ),
     (
         "{wake_words: ['']}",
@@ -48,7 +52,7 @@ TABLE = [
     ),
     (
         "{wake_words: ['hey (bot']}",
-        "1:23: access.wake_words[0]: this is no regular expression (missing ), unterminated "
+        "1:23: access.wake_words[0]: this is not a regular expression (missing ), unterminated "
         "subpattern); "
         "put a \\ before a sign that stands for itself",
     ),

@@ -117,7 +117,7 @@ def test_the_environment_s_log_level_counts_more(home: Path) -> None:
     assert load(file, home, environment={}).config.log.level == "error"
     assert load(file, home, environment={"TURNGATE_LOG_LEVEL": "debug"}).config.log.level == "debug"
     with pytest.raises(
-        ConfigError, match=r'^\$TURNGATE_LOG_LEVEL: "debgu" is no level; did you mean debug\?$'
+        ConfigError, match=r'^\$TURNGATE_LOG_LEVEL: "debgu" is not a level; did you mean debug\?$'
     ):
         load(file, home, environment={"TURNGATE_LOG_LEVEL": "debgu"})
 

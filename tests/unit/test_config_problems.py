@@ -7,14 +7,15 @@ import pytest
 from tests.configs import mistakes_in
 
 QUOTES = "put it in quotes if text is meant"
-SIZE = "this is no size; write a number and a unit: 500kB, 20MB or 1GB"
-DURATION = "this is no duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
+SIZE = "this is not a size; write a number and a unit: 500kB, 20MB or 1GB"
+DURATION = "this is not a duration; write a number and a unit: 90s, 30m, 24h, 7d or 600ms"
 NO_ENTRY = (
-    'this is no entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "telegram:12345"'
+    "this is not an entry; write PLATFORM:ID or PLATFORM/ACCOUNT:ID in quotes, e.g. "
+    '"telegram:12345"'
 )
 BELOW = "keys with values are expected here; write them below, indented, or {} for none"
 NOTHING = "nothing is written here; write a value or remove the line"
-LISTEN = "this is no address to listen on; write 127.0.0.1:8765, or null for none"
+LISTEN = "this is not a listen address; write 127.0.0.1:8765, or null for none"
 DISCORD = " (Developer Mode on, then Copy User ID)"
 SLACK = "U and more capitals and digits (in the profile: Copy member ID)"
 NAMES = "user names can change hands, so write the id"
@@ -114,21 +115,21 @@ TABLE = [
     ),
     (
         "log: {level: loud}",
-        '1:14: log.level: "loud" is no choice; write one of debug, info, warning, error',
+        '1:14: log.level: "loud" is not a choice; write one of debug, info, warning, error',
     ),
-    ("log: {level: WARN}", '1:14: log.level: "WARN" is no choice; did you mean warning?'),
-    ("log: {level: 3}", "1:14: log.level: this is no choice; write debug, info, warning, error"),
+    ("log: {level: WARN}", '1:14: log.level: "WARN" is not a choice; did you mean warning?'),
+    ("log: {level: 3}", "1:14: log.level: this is not a choice; write debug, info, warning, error"),
     (
         "turns: {when_busy: follow-up}",
-        '1:20: turns.when_busy: "follow-up" is no choice; did you mean follow_up?',
+        '1:20: turns.when_busy: "follow-up" is not a choice; did you mean follow_up?',
     ),
     (
         "turns: {when_busy: colect}",
-        '1:20: turns.when_busy: "colect" is no choice; did you mean collect?',
+        '1:20: turns.when_busy: "colect" is not a choice; did you mean collect?',
     ),
     (
         "sessions: {reset_by_chat_type: {grop: {}}}",
-        '1:33: sessions.reset_by_chat_type.grop: "grop" is no choice; did you mean group?',
+        '1:33: sessions.reset_by_chat_type.grop: "grop" is not a choice; did you mean group?',
     ),
     # What YAML 1.1 takes for something else
     (
@@ -208,7 +209,7 @@ TABLE = [
     ),
     (
         'sessions: {reset: {daily_at: "24:00"}}',
-        '1:30: sessions.reset.daily_at: this is no time of day; write "04:00", with hours from '
+        '1:30: sessions.reset.daily_at: this is not a time of day; write "04:00", with hours from '
         "00 to 23",
     ),
     (
@@ -231,12 +232,12 @@ TABLE = [
     ),
     (
         "agents: {main: {base_url: localhost}}",
-        '1:27: agents.main.base_url: "localhost" is no address; write one that starts with '
+        '1:27: agents.main.base_url: "localhost" is not an address; write one that starts with '
         "https:// or http://",
     ),
     (
         "agents: {main: {model: '${M}'}}",
-        "1:24: agents.main.model: ${...} stands for secrets only, and this is none; write the "
+        "1:24: agents.main.model: ${...} is for secrets only, and this is not one; write the "
         "value itself",
     ),
     ("web: {listen: 8765}", f"1:15: web.listen: {LISTEN}"),
@@ -252,7 +253,7 @@ TABLE = [
         '1:15: web.listen: "example.org" can be reached from outside; write 127.0.0.1, and use a '
         "tunnel or a proxy",
     ),
-    ("storage: {url: mysql://me:pw@h}", "1:16: storage.url: this is no storage; write sqlite"),
+    ("storage: {url: mysql://me:pw@h}", "1:16: storage.url: this is not a storage; write sqlite"),
     # Between keys
     (
         "agents: {coder: {}}",
@@ -293,17 +294,17 @@ TABLE = [
     # Access
     (
         "access: {allow: ['telegram:@ann']}",
-        f'1:18: access.allow[0]: "@ann" is no id; {NAMES}: on telegram it is a number such as '
+        f'1:18: access.allow[0]: "@ann" is not an id; {NAMES}: on telegram it is a number such as '
         "12345",
     ),
     (
         "access: {allow: ['discord:ann#1']}",
-        f'1:18: access.allow[0]: "ann#1" is no id; {NAMES}: on discord it is a number such as '
+        f'1:18: access.allow[0]: "ann#1" is not an id; {NAMES}: on discord it is a number such as '
         f"678{DISCORD}",
     ),
     (
         "access: {admins: ['slack:ann']}",
-        f'1:19: access.admins[0]: "ann" is no id; {NAMES}: on slack it is {SLACK}',
+        f'1:19: access.admins[0]: "ann" is not an id; {NAMES}: on slack it is {SLACK}',
     ),
     (
         "access: {allow: ['telegram:-100123']}",
@@ -315,7 +316,7 @@ TABLE = [
     ),
     (
         "access: {allow: ['slack:chat:general']}",
-        '1:18: access.allow[0]: "general" is no id of a chat on slack; names can change hands, '
+        '1:18: access.allow[0]: "general" is not an id of a chat on slack; names can change hands, '
         "write the id",
     ),
     (
@@ -340,8 +341,8 @@ TABLE = [
     ),
     (
         "platforms: {discord: [{token: a, gateway_url: https://gateway.discord.gg}]}",
-        '1:47: platforms.discord[0].gateway_url: "https://gateway.discord.gg" is no address of a '
-        "gateway; "
+        '1:47: platforms.discord[0].gateway_url: "https://gateway.discord.gg" is not a gateway\'s '
+        "address; "
         "write one that starts with wss:// or ws://",
     ),
     (
@@ -489,7 +490,7 @@ BUILT = {
     ),
     "a way to receive from Slack that does not exist": (
         "platforms: {slack: [{bot_token: x, app_token: y, receive: sockets}]}",
-        '1:59: platforms.slack[0].receive: "sockets" is no choice; did you mean socket?',
+        '1:59: platforms.slack[0].receive: "sockets" is not a choice; did you mean socket?',
     ),
     "requests that nobody signs": (
         "platforms: {slack: [{bot_token: x, receive: {http: {listen: 127.0.0.1:3000}}}]}",
@@ -497,7 +498,7 @@ BUILT = {
     ),
     "a way to receive that does not exist": (
         "platforms: {telegram: [{token: x, receive: poling}]}",
-        '1:44: platforms.telegram[0].receive: "poling" is no choice; did you mean polling?',
+        '1:44: platforms.telegram[0].receive: "poling" is not a choice; did you mean polling?',
     ),
     "a webhook without a secret": (
         "platforms: {telegram: [{token: x, receive: {webhook: {url: https://x.org, listen: "

@@ -66,19 +66,22 @@ def test_a_literal_secret_is_taken_as_it_is() -> None:
 WRONG = [
     ("${KEY}", f"the environment variable KEY is not set; set it, or {HOW}"),
     ("${EMPTY}", f"the environment variable EMPTY is not set; set it, or {HOW}"),
-    ("Bearer ${KEY}", f"this is no reference to a secret; {HOW}, and nothing before or after it"),
-    ("${KEY", f"this is no reference to a secret; {HOW}, and nothing before or after it"),
-    ("${}", f"this is no reference to a secret; {HOW}, and nothing before or after it"),
-    ("${a-b}", f"this is no name of a variable; {HOW}"),
+    (
+        "Bearer ${KEY}",
+        f"this is not a reference to a secret; {HOW}, and nothing before or after it",
+    ),
+    ("${KEY", f"this is not a reference to a secret; {HOW}, and nothing before or after it"),
+    ("${}", f"this is not a reference to a secret; {HOW}, and nothing before or after it"),
+    ("${a-b}", f"this is not the name of a variable; {HOW}"),
     ("$KEY", f"the braces are missing; {HOW}"),
     (
         "${file:/nonexistent/key}",
-        'the file "/nonexistent/key" does not exist or is no plain file; create it, readable by '
+        'the file "/nonexistent/key" does not exist or is not a plain file; create it, readable by '
         "this user only",
     ),
     (
         "${file:/dev/zero}",
-        'the file "/dev/zero" does not exist or is no plain file; create it, readable by this '
+        'the file "/dev/zero" does not exist or is not a plain file; create it, readable by this '
         "user only",
     ),
     (
@@ -88,7 +91,7 @@ WRONG = [
     ),
     (
         "${credential:../key}",
-        "this is no name of a credential; use the name given to LoadCredential=",
+        "this is not the name of a credential; use the name given to LoadCredential=",
     ),
     ("", "a secret must be text; write ${NAME}, or put it in quotes"),
 ]

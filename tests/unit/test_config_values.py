@@ -13,8 +13,8 @@ from tests.fakes import dm
 from turngate.config.access import AccessEntry, Whom
 from turngate.config.fields import (
     ListenAddress,
+    exact_size,
     written_duration,
-    written_size,
 )
 from turngate.config.schema import Config, Log
 from turngate.gateway.domain.messages import ChatType
@@ -57,7 +57,7 @@ def test_a_size_is_read_and_written_alike(written: str, size: int) -> None:
     config = config_of(f"files: {{largest: {written}}}")
 
     assert config.files.largest == size
-    assert written_size(size) == written.strip('"')
+    assert exact_size(size) == written.strip('"')
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery, DeliveryRules
-from turngate.gateway.stores.waiting_store import waiting
+from turngate.gateway.stores.waiting_store import WaitingStore
 
 
 def now() -> float:
@@ -202,7 +202,12 @@ async def post(
         async with asyncio.TaskGroup() as tasks:
             accounts = ConnectedAccounts({("web", "main"): adapter})
             delivery = Delivery(
-                rules, accounts, waiting(seen_as or store, Observer()), clock, Observer(), tasks
+                rules,
+                accounts,
+                WaitingStore(seen_as or store, Observer()),
+                clock,
+                Observer(),
+                tasks,
             )
             yield Post(delivery, store)
             raise _Over

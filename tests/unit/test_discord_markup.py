@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -215,3 +217,131 @@ def test_no_word_gets_lost(words: list[str], mark: str) -> None:
     shown = marked(text).text
 
     assert all(word in shown for word in words)
+
+
+LONG = 4000
+AWKWARD = [
+    ("![x](a", " ", "x"),
+    ("![x](", "(a)", "x"),
+    ("![", "[a]", "x"),
+    ("", "![", ""),
+    ("", "![x](a ", ""),
+    ("", "![x](<a", ""),
+    ("![](", "a", ""),
+    ("![", "\\]", ""),
+    ("|| ", "` ", "||"),
+    ("|| ", "`` ` ", "||"),
+    ("|| ", "\\`", "||"),
+    ("", " ||", " "),
+    ("# a", " ", "b"),
+    ("# a", " #", "b"),
+    ("# ", "#", " b"),
+    ("#### ", "**", ""),
+    ("", "- ", "x"),
+    ("", "-", " x"),
+    ("", "_ ", "x"),
+    ("", "> ", "x"),
+    ("- ", " ", "[ ]"),
+    ("", "    ", "x"),
+    ("", "\n", "x"),
+    ("", "x\n", "---"),
+    ("", "x\n\n", "="),
+    ("", "```\n", ""),
+    ("", "> ```\n", ""),
+    ("", "```x`\n", ""),
+    ("", "~~~\n```\n", ""),
+    ("", "> ~~~\nx\n", ""),
+    ("|a|\n|-|\n", "|", "x"),
+    ("|a|\n|-|\n|", "b|", "\n|c|"),
+    ("", "|a|\n|-|\n", ""),
+    ("", "|a", "\n|-"),
+    ("", "|*a", "\n|-|"),
+    ("|a|\n|", "-", "x|"),
+    ("|a|\n", "|:-:", "|"),
+    ("|a|\n|-|\n|", "*a ", "|"),
+    ("|a|\n|-|\n|", "[a](", "|"),
+    ("|a|\n|-|\n|", "\\", "|"),
+    ("|a|b|\n|-|-|\n", "|<@1>|\n", ""),
+    ("", "<@1> ", ""),
+    ("", "<@", ""),
+    ("", "😀", ""),
+    ("", "\ud800", ""),
+    ("", "\r\n", "x"),
+]
+
+
+def time_of(markdown: str) -> float:
+    """The shortest of some runs, in seconds of this process."""
+    times = []
+    for _ in range(4):
+        began = time.process_time()
+        marked(markdown)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize(("begins", "again", "ends"), AWKWARD)
+def test_a_text_four_times_as_long_takes_four_times_as_long(
+    begins: str, again: str, ends: str
+) -> None:
+    """
+    Finding R2: a picture that does not end and backticks in runs of many lengths held up the event
+    loop for minutes. Sixteen times as long would be the square.
+    """
+    count = max(LONG // len(again), 1)
+
+    short, long = (time_of(f"{begins}{again * times * count}{ends}") for times in (1, 4))
+
+    assert long < 9 * short + 0.002
+
+
+def backticks(longest: int) -> str:
+    """Runs of all lengths up to this one."""
+    return "||" + " ".join("`" * length for length in range(1, longest))
+
+
+def table(columns: int, rows: int, name: str = "a") -> str:
+    """A wide table with short rows."""
+    return "|".join([""] + [name] * columns + [""]) + "\n" + "|-" * columns + "|\n" + "|b|\n" * rows
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (backticks(90), backticks(180)),
+        (table(1000, 1000), table(4000, 4000)),
+        (table(1, 1000, "n" * 3000), table(1, 4000, "n" * 12000)),
+    ],
+    ids=["backticks", "wide table", "long name"],
+)
+def test_neither_do_runs_of_all_lengths_and_tables_of_many_columns(short: str, long: str) -> None:
+    """Finding R2. Filling up every row of a wide table took memory by the square as well."""
+    assert time_of(long) < 9 * time_of(short) + 0.002
+    assert len(marked(long).text) < 3 * len(long)
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text"),
+    [
+        ("`![a](b)` ![c](d)", "`![a](b)` [c](d)"),
+        ("``![a](b) ` `` ![c](d)", "``![a](b) ` `` [c](d)"),
+        ("`` ![a](b) `", "`` [a](b) `"),
+        ("\\`![a](b)`", "\\`[a](b)`"),
+        ("\\![a](b)", "\\![a](b)"),
+        ('![a](<b c>) ![d](e "f")', "[a](<b c>) [d](e)"),
+        ("![a [b]](c(d)e)", "[a [b]](c(d)e)"),
+        ("![](http://x.y)", "http://x.y"),
+        ("![a](b c", "![a](b c"),
+        ("a || b `a || b`", r"a \|\| b `a || b`"),
+        ("# Title # #  ", "# Title #"),
+        ("# C#", "# C#"),
+    ],
+)
+def test_pictures_bars_and_headings_are_found_as_before(markdown: str, text: str) -> None:
+    assert marked(markdown).text == text
+
+
+def test_a_table_with_rows_of_other_lengths_keeps_every_cell() -> None:
+    shown = marked("|a|b|\n|-|-:|\n|1|\n|2|3|4|").text
+
+    assert shown == "```\na | b |\n--+---+--\n1 |   |\n2 | 3 | 4\n```"

@@ -33,7 +33,7 @@ from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules.outcomes import TOO_MANY, asked
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.stores.session_files import SessionFiles
-from turngate.gateway.stores.waiting_store import waiting
+from turngate.gateway.stores.waiting_store import WaitingStore
 from turngate.gateway.turns.batch import ActiveBatch, QueuedMessage
 from turngate.gateway.turns.billing import Billing
 from turngate.gateway.turns.compaction import Compaction
@@ -72,7 +72,7 @@ class Counter:
         self.policy: Policy = policy_for(ScriptedAgent())
         self.key = self.policy.key_of(at_desk())
         self.store = store
-        store = waiting(store, Observer())
+        store = WaitingStore(store, Observer())
         self.lanes = Lanes(LaneRules(), self._work, no_quarantine(tasks), tasks)
         accounts = ConnectedAccounts()
         observer = Observer()

@@ -56,9 +56,9 @@ def test_an_address_of_anthropic_is_taken_with_and_without_its_version(written: 
             "base_url holds a name or a password; take it out, and write api_key",
         ),
         ({"url": "http://ann@h/v1"}, "base_url holds a name or a password"),
-        ({"url": "ftp://h/v1"}, "base_url is no address; write https://host/v1"),
-        ({"url": "http://"}, "base_url is no address"),
-        ({"url": "http://h:port/"}, "base_url is no address"),
+        ({"url": "ftp://h/v1"}, "base_url is not an address; write https://host/v1"),
+        ({"url": "http://"}, "base_url is not an address"),
+        ({"url": "http://h:port/"}, "base_url is not an address"),
         (
             {"api_key": "sk-1\r\nX-Evil: 1"},
             "api_key holds characters that no key has; copy it again",

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
+
+from tests import specifications
 from tests.configs import config_of
 from tests.fakes import FrozenClock
+from turngate.config.load import load
+from turngate.config.platforms import PLATFORMS
 from turngate.gateway.daemon.platforms import (
     accounts_called_each_time,
     connected,
@@ -95,3 +102,34 @@ def test_the_gateway_alone_imports_no_platform_s_library() -> None:
     )
 
     assert result.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("platform", "emoji", "count"),
+    [("telegram", "👀", 0), ("telegram", "🧀", 1), ("slack", "🧀", 0)],
+)
+def test_a_reaction_that_a_platform_does_not_take_earns_a_warning(
+    tmp_path: Path, platform: str, emoji: str, count: int
+) -> None:
+    """A low finding of A3: it failed silently."""
+    account = {
+        "telegram": 'token: "${T}"',
+        "slack": 'bot_token: "${T}", app_token: "${T}"',
+    }[platform]
+    file = tmp_path / "turngate.yaml"
+    file.write_text(
+        f"platforms: {{{platform}: [{{{account}}}]}}\ndelivery: {{reaction: {emoji}}}\n"
+    )
+
+    warnings = load(file, environment={"HOME": "/home/ann", "T": "canary"}).warnings
+
+    assert len([each for each in warnings if "delivery.reaction: telegram" in each]) == count
+
+
+@specifications.NEEDED
+def test_the_emoji_that_telegram_takes_are_those_of_its_documentation() -> None:
+    """The list of Bot API 10.1: that of 10.3 has lost them."""
+    types = specifications.load("telegram-bot-api.json")["types"]
+    (field,) = (each for each in types["ReactionTypeEmoji"]["fields"] if each["name"] == "emoji")
+
+    assert PLATFORMS["telegram"].reactions == set(re.findall(r'"([^"]+)"', field["description"]))

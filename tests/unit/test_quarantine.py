@@ -1,4 +1,4 @@
-"""After a crash: one suspect at a time, then everything else (FINDINGS C0)."""
+"""After a crash: one suspect at a time, then everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which ends of the daemon are crashes (FINDINGS R31)."""
+"""Which ends of the daemon are crashes, and which are stops and reboots."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes import NOON, FrozenClock, ScriptedAgent, dm, message, said
+from tests.fakes import NOON, FrozenClock, ScriptedAgent, add_entries, dm, message, said
 from tests.hurry import LoopClock, hurried, later
 from tests.oracle_store import MemoryStore
 from tests.talk import begin, exchange, key_of
@@ -155,7 +155,7 @@ class TestTelling:
         store, agent = MemoryStore(clock), Listening()
         for number in range(10):
             session = await exchange(store, f"word {number}", id=str(number))
-        await store.append(session.id, [said(Role.USER, "/help", origin=Origin.COMMAND)])
+        await add_entries(store, session.id, [said(Role.USER, "/help", origin=Origin.COMMAND)])
         await store.reset(key_of())
         await endings_of(store, tmp_path, clock, agent, history=HistoryRules(messages=4)).tell()
 

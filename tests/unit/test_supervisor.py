@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,7 +40,7 @@ from turngate.gateway.domain.ports.clock import Clock, Moment
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
 from turngate.gateway.stores.sqlite import SqliteStore
-from turngate.gateway.stores.waiting_store import waiting
+from turngate.gateway.stores.waiting_store import WaitingStore
 
 Life = Callable[["Account", Receive], object]
 DEAF_AFTER = timedelta(seconds=60)
@@ -109,6 +111,70 @@ class HearingAgain(CatchingUp):
         await asyncio.Event().wait()
 
 
+class LosingTime(HearingAgain):
+    """Its line lasts a minute, and then the platform is gone."""
+
+    asked_for_the_time = 0
+
+    async def platform_time(self) -> datetime:
+        self.asked_for_the_time += 1
+        if self.asked_for_the_time > 1:
+            raise Unreachable("the platform is gone")
+        return self._clock.now()
+
+    async def run(self, receive: Receive) -> None:
+        for _ in range(6):
+            self.progress = Moment.now(self._clock)
+            await asyncio.sleep(10)
+        self.progress = Moment.now(self._clock)
+        raise Unreachable("the line broke")
+
+
+class Breaking(HearingAgain):
+    """Hears, and its line breaks ten seconds later."""
+
+    def __init__(self, clock: Clock, *tales: list[InboundMessage | BaseException]) -> None:
+        super().__init__(clock, *tales)
+        self.read_at: list[float] = []
+
+    async def run(self, receive: Receive) -> None:
+        self.began.append(asyncio.get_running_loop().time())
+        self.progress = Moment.now(self._clock)
+        await asyncio.sleep(10)
+        raise Unreachable("the line broke")
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        self.read_at.append(asyncio.get_running_loop().time())
+        async for each in super().catch_up(since):
+            yield each
+
+
+class BreakingOnce(HearingAgain):
+    """Its first line breaks at once; the second is good."""
+
+    async def run(self, receive: Receive) -> None:
+        self.progress = Moment.now(self._clock)
+        if self.began:
+            return await super().run(receive)
+        self.began.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(2)
+        raise Unreachable("the line broke")
+
+
+class Slow(HearingAgain):
+    """Needs an hour for what it reads while it listens, and hears nothing meanwhile."""
+
+    async def run(self, receive: Receive) -> None:
+        self.began.append(asyncio.get_running_loop().time())
+        await super().run(receive)
+
+    async def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
+        async for each in super().catch_up(since):
+            yield each
+        if len(self.asked) == 2:
+            await asyncio.sleep(3600)
+
+
 async def for_ever(account: Account, _: Receive) -> None:
     await asyncio.Event().wait()
 
@@ -132,6 +198,22 @@ async def answered_then_lost(account: Account, _: Receive) -> None:
     raise Unreachable("the line broke")
 
 
+async def heard_for_a_minute(account: Account, _: Receive) -> None:
+    assert isinstance(account, Telling)
+    for _ in range(6):
+        account.hears()
+        await asyncio.sleep(10)
+    account.hears()
+    raise Unreachable("the line broke")
+
+
+class KnowsTheTime(HearingAgain):
+    """Its platform's clock is right, whatever ours says."""
+
+    async def platform_time(self) -> datetime:
+        return NOON + timedelta(seconds=self._clock.monotonic())
+
+
 class Watched:
     """A supervisor at work, what it received and what it told."""
 
@@ -144,7 +226,7 @@ class Watched:
         self.supervisor = Supervisor(
             account,
             "main",
-            store=waiting(store, self.observer),
+            store=WaitingStore(store, self.observer),
             clock=clock,
             observer=self.observer,
             tell_of_gap=self._tell,
@@ -313,14 +395,33 @@ class TestRestarts:
         for pause, most in zip(pauses, longest, strict=False):
             assert most / 2 <= pause <= most + 0.01
 
-    async def test_pauses_are_short_again_after_the_platform_has_answered(self) -> None:
+    async def test_pauses_are_short_again_after_a_connection_that_lasted(self) -> None:
         watch, account = watched(
-            Telling, *[Unreachable("no")] * 6, answered_then_lost, Unreachable("no")
+            Telling, *[Unreachable("no")] * 6, heard_for_a_minute, Unreachable("no")
         )
         with watch.at_work():
-            await later(120)
+            await later(220)
 
-        assert account.began[7] - account.began[6] <= 1.01
+        assert account.began[7] - account.began[6] <= 62.01
+
+    async def test_a_connection_that_lasted_makes_only_the_next_pause_short(self) -> None:
+        """After it the platform cannot even be asked what time it is."""
+        clock = LoopClock()
+        account = LosingTime(clock)
+        watch = Watched(account, clock, MemoryStore(clock))
+        with watch.at_work():
+            await later(600)
+
+        assert 5 < account.asked_for_the_time < 20
+
+    async def test_pauses_grow_where_every_connection_ends_at_once(self) -> None:
+        """Finding R8: a platform that answers and hangs up was asked hundreds of times."""
+        watch, account = watched(Telling, answered_then_lost)
+        with watch.at_work():
+            await later(600)
+
+        assert len(account.began) < 25
+        assert account.began[-1] - account.began[-2] >= 30
 
     @pytest.mark.parametrize(
         "ending",
@@ -481,17 +582,47 @@ class TestAClockThatIsSet:
             assert len(account.began) > 1
 
     async def test_what_was_missed_is_read_by_one_whose_last_note_lies_in_the_future(self) -> None:
-        clock = LoopClock()
-        account = CatchingUp(clock, numbered(1))
-        watch = Watched(account, clock, MemoryStore(clock))
-        clock.advance(days=365)
-        await watch.receive(message("before", id="before"))
-        clock.advance(days=-365)
+        watch, account = watched(CatchingUp, numbered(1))
+        late = replace(message("before", id="before"), sent_at=NOON + timedelta(days=365))
+        await watch.receive(late)
         with watch.at_work():
             await later(0.1)
 
-        assert account.asked == [NOON - timedelta(days=1) - OVERLAP]
+        assert account.asked == [NOON - timedelta(days=1) - OVERLAP]  # type: ignore[attr-defined]
         assert watch.received == ["before", "1"]
+
+    async def test_what_was_missed_since_a_message_is_read_though_our_clock_was_ahead_then(
+        self,
+    ) -> None:
+        """Finding R4: it was noted by our clock, so the messages after it were never read."""
+        clock = LoopClock()
+        store = MemoryStore(clock)
+        clock.advance(minutes=15)
+        await Watched(KnowsTheTime(clock), clock, store).receive(message("before", id="before"))
+        clock.advance(minutes=-15)
+        await later(1800)
+        account = KnowsTheTime(clock, numbered(1))
+        watch = Watched(account, clock, store)
+        with watch.at_work():
+            await later(0.1)
+
+        assert account.asked == [NOON - OVERLAP]
+        assert watch.received == ["1"]
+
+    async def test_until_when_it_has_caught_up_is_noted_by_the_platform_s_clock(self) -> None:
+        """Finding R4: also where nobody wrote while our clock was ahead."""
+        clock = LoopClock()
+        store = MemoryStore(clock)
+        clock.advance(minutes=15)
+        with Watched(KnowsTheTime(clock), clock, store).at_work():
+            await later(5)
+        clock.advance(minutes=-15)
+        await later(1800)
+        account = KnowsTheTime(clock, numbered(1))
+        with Watched(account, clock, store).at_work():
+            await later(0.1)
+
+        assert account.asked == [NOON - OVERLAP]
 
 
 @hurried
@@ -631,6 +762,42 @@ class TestCatchingUp:
         assert account.asked == [NOON - OVERLAP]  # type: ignore[attr-defined]
         assert watch.received == ["1"]
 
+    async def test_a_line_that_breaks_again_and_again_is_caught_up_with_once_a_minute(self) -> None:
+        """Finding R8: each catch-up asks for the history of every chat."""
+        watch, account = watched(Breaking, numbered(1), *[[]] * 100)
+        await self.told(watch)
+        await later(3600)
+        with watch.at_work():
+            await later(600)
+
+        # One before it listens, and one of what was said until it did.
+        reads = account.read_at[::2]  # type: ignore[attr-defined]
+        assert watch.received == ["1"]
+        assert len(account.began) > 9
+        assert all(after - before >= 60 for before, after in pairwise(reads))
+
+    async def test_what_was_missed_by_one_that_broke_soon_is_read_when_the_minute_is_over(
+        self,
+    ) -> None:
+        clock = LoopClock()
+        watch = Watched(BreakingOnce(clock, [], [], numbered(1)), clock, MemoryStore(clock))
+        await self.told(watch)
+        with watch.at_work():
+            await later(30)
+            assert watch.received == []
+            await later(50)
+
+        assert watch.received == ["1"]
+
+    async def test_a_line_that_goes_deaf_while_the_rest_is_read_is_begun_again(self) -> None:
+        """A catch-up may take long: it must not hide that nothing is heard any more."""
+        watch, account = watched(Slow, numbered(1))
+        await self.told(watch)
+        with watch.at_work():
+            await later(300)
+
+        assert len(account.began) > 1
+
     async def test_more_than_can_be_read_is_a_gap(self) -> None:
         tale = numbered(*range(MOST_CAUGHT_UP + 10))
         watch, _ = watched(CatchingUp, tale)
@@ -649,6 +816,15 @@ class TestCatchingUp:
 
             assert len(account.began) > 3
             assert watch.gaps == [NOON]
+
+    async def test_every_gap_is_logged(self) -> None:
+        """Finding R5: what had to be left out was left out without a word."""
+        watch, _ = watched(CatchingUp, [GapRemains("too long ago")])
+        await self.told(watch)
+        with capture_logs() as lines, watch.at_work():
+            await later(0.1)
+
+        assert "too long ago" in [line.get("reason") for line in lines]
 
     async def test_a_gap_at_the_end_takes_nothing_from_what_was_read(self) -> None:
         watch, account = watched(CatchingUp, [*numbered(1, 2), GapRemains("too long ago")])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -121,3 +124,74 @@ def test_no_word_gets_lost(words: list[str], mark: str) -> None:
     text = " ".join(f"{mark}{word}{mark}" for word in words)
 
     assert all(word in marked(text).text for word in words)
+
+
+GROWING = {
+    "list marks": lambda n: "* " * n + "x",
+    "dashes": lambda n: "- " * n + "x",
+    "numbers": lambda n: "1. " * n + "x",
+    "tabs": lambda n: "\t* " * n + "x",
+    "lists in quotations": lambda n: "> * " * n + "x",
+    "quotations in lists": lambda n: "* > " * n + "x",
+    "deeper lines": lambda n: "\n".join("\t" * line + "- - x" for line in range(int(n**0.5))),
+    "a wide table": lambda n: f"|{'a' * n}|\n|-|\n" + "|b|\n" * n,
+    "a link that is repeated": lambda n: "[a]" * n + "\n\n[a]: x/" + "a" * n,
+    "code and names": lambda n: "`@a` @b " * n,
+    "dead links": lambda n: "[a](docs/b) " * n,
+    "mentions": lambda n: "<@1> " * n,
+}
+
+
+@pytest.mark.parametrize("grow", GROWING.values(), ids=list(GROWING))
+def test_no_text_becomes_much_larger_by_its_marks(grow: Callable[[int], str]) -> None:
+    """Finding R1: ten kilobytes of list marks became 25 million characters."""
+    for count in (9, 100, 3000):
+        markdown = grow(count)
+
+        assert len(marked(markdown).text) <= max(4096, 4 * len(markdown))
+
+
+@pytest.mark.parametrize("grow", GROWING.values(), ids=list(GROWING))
+def test_twice_the_text_takes_about_twice_the_time(grow: Callable[[int], str]) -> None:
+    """Finding R1: the event loop stood still for seconds. Four times as much may take ten times."""
+    short, long = grow(1500), grow(6000)
+
+    assert best_of(3, lambda: marked(long)) < 10 * best_of(3, lambda: marked(short)) + 0.02
+
+
+def best_of(times: int, act: Callable[[], object]) -> float:
+    """The least time of the processor: what else the machine does counts little then."""
+    took = []
+    for _ in range(times):
+        began = time.process_time()
+        act()
+        took.append(time.process_time() - began)
+
+    return min(took)
+
+
+def test_a_few_nested_lists_are_still_lists() -> None:
+    assert shown("- a\n  - b\n    - c")[0] == "• a\n  • b\n    • c"
+
+
+@pytest.mark.parametrize("markdown", ["```py\n    indented = 1\n```", "```\n\n  two\n```"])
+def test_the_first_line_of_code_keeps_its_indentation(markdown: str) -> None:
+    """Findings M2 and C4: Telegram removes blanks only up to the first entity."""
+    code = markdown.partition("\n")[2].removesuffix("\n```")
+
+    assert shown(markdown) == (code, [("pre", code)])
+
+
+def test_there_are_no_more_entities_than_telegram_regards_and_no_address_is_lost() -> None:
+    """A low finding of A3: beyond a hundred, formatting is ignored."""
+    lines = "\n".join(
+        f"- **{line}** [there](https://a.example/{line}) `{line}`" for line in range(99)
+    )
+    result = marked(lines)
+    linked = {entity["url"] for entity in result.entities if entity["type"] == "text_link"}
+
+    assert len(result.entities) == 100
+    assert all(
+        address in linked or f"({address})" in result.text
+        for address in (f"https://a.example/{line}" for line in range(99))
+    )

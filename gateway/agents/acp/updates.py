@@ -38,6 +38,7 @@ from turngate.gateway.domain.agent_events import (
     ToolStatus,
     Usage,
 )
+from turngate.gateway.domain.text import cut
 from turngate.gateway.domain.transcript import Reasoning, Text
 
 LONGEST_INPUT = 20_000
@@ -239,4 +240,4 @@ def _lines(text: str | None) -> int:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_OUTPUT else f"{text[:LONGEST_OUTPUT]}…"
+    return cut(text, LONGEST_OUTPUT)

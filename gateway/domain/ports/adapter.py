@@ -266,9 +266,23 @@ class CatchesUp(Protocol):
 
     def catch_up(self, since: datetime) -> AsyncIterator[InboundMessage]:
         """
-        Yield everything since then, oldest first, bounded. Duplicates are expected.
+        Yield everything since then, oldest first, bounded. Duplicates are expected. `since` is by
+        the platform's clock, if the adapter `TellsTime`.
 
-        Raises GapRemains at the end if it could not reach back far enough.
+        It is called before `run`, and again while `run` receives. What takes long may be left to
+        the second call: messages count as missed until that has returned. Raises GapRemains at the
+        end if it could not reach back far enough, or had to leave anything out.
+        """
+
+
+@runtime_checkable
+class TellsTime(Protocol):
+    """Knows its platform's time of day, in which messages are dated. Ours may be wrong."""
+
+    async def platform_time(self) -> datetime:
+        """
+        Return it, asking the platform if it has not answered yet. Raises Retryable or Unauthorized
+        if it does not answer.
         """
 
 

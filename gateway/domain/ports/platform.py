@@ -116,6 +116,8 @@ class PlatformPackage:
     `needs_mention`: whether the account answers in a thread only when it is mentioned each time.
     `find_problem` looks at an account as it is written, for what no single key shows.
 
+    `reactions` are the emoji that a bot may react with there; None: any, as far as is known.
+
     `order` sorts platforms in lists and in the schema; equal ones are sorted by name.
     """
 
@@ -128,4 +130,5 @@ class PlatformPackage:
     account: Callable[[Any, tuple[MenuEntry, ...]], object] = _as_configured
     needs_mention: Callable[[Any], bool] = _no_mention_needed
     find_problem: Callable[[Mapping[str, Any]], str | None] = _no_problem
+    reactions: frozenset[str] | None = None
     order: int = 100

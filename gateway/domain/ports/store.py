@@ -210,7 +210,10 @@ class Store(People, Protocol):
         """Put a text into the outbox that belongs to no session: for users who have none."""
 
     async def account(self, platform: str, account: str) -> AccountRecord:
-        """Return what is remembered of an account. `received_at` may lag by some seconds."""
+        """
+        Return what is remembered of an account. `received_at` is the time of its newest message by
+        the platform's clock, and may lag by some seconds.
+        """
 
     async def record_refused(self, platform: str, account: str) -> AccountRecord:
         """Count a refusal of our credentials."""
@@ -223,7 +226,7 @@ class Store(People, Protocol):
         Record that a catch-up from this time is running.
 
         Messages that are read again move `received_at` too, so an interrupted catch-up must be
-        remembered.
+        remembered. A later `received_at` is set to this time: it was wrong.
         """
 
     async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
@@ -383,12 +386,6 @@ class Store(People, Protocol):
 
         Text older than `keep` is deleted, in whole days if it is a day or more, with the summaries
         of it; so are sessions without text. Important and busy sessions are spared.
-        """
-
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        """
-        Add entries outside a turn (command output, deliveries); not an interaction. Returns them as
-        stored.
         """
 
     async def transcript(

@@ -15,13 +15,7 @@ from dataclasses import dataclass, field
 
 from turngate.gateway.outbound.rendering.blocks import Blocks, Fence
 from turngate.gateway.outbound.rendering.graphemes import last_boundary
-from turngate.gateway.outbound.rendering.inline import (
-    Inline,
-    Span,
-    Spans,
-    find_inline,
-    merged,
-)
+from turngate.gateway.outbound.rendering.inline import Inline, Span, Spans, find_inline, merged
 
 _PARAGRAPH_END = re.compile(r"\n(?:[ \t]*\r?\n)+")
 _SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_]*[ \n]+|[。！？][」』”’）]*""")

@@ -29,7 +29,8 @@ _SIGNS = re.compile(
     re.VERBOSE,
 )
 _ADDRESS = re.compile(
-    r"\b(?:[A-Za-z][A-Za-z0-9+.-]{1,15}://|mailto:|tel:|www\.)[^\s<>()\[\]]+(?:\([^\s<>()]*\)[^\s<>()\[\]]*)*"
+    r"\b(?:[A-Za-z][A-Za-z0-9+.-]{1,15}://|mailto:|tel:|www\.)"
+    r"[^\s<>()\[\]]+(?:\([^\s<>()]*\)[^\s<>()\[\]]*)*"
 )
 _ADDRESS_SIGNS = ("://", "mailto:", "tel:", "www.")
 _ANY = re.compile(r"[`\\&<*_~|\[]|://|mailto:|tel:|www\.")

@@ -15,11 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from turngate.gateway.outbound.rendering.blocks import (
-    Blocks,
-    Fence,
-    find_blocks,
-)
+from turngate.gateway.outbound.rendering.blocks import Blocks, Fence, find_blocks
 from turngate.gateway.outbound.rendering.cut_points import Stretch, looks_closed_by_us
 
 Measure = Callable[[str], int]

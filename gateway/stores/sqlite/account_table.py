@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime, timedelta
 
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
 from turngate.gateway.domain.store_values import AccountRecord
 from turngate.gateway.stores.sqlite.rows import (
     Fetched,
@@ -26,18 +27,36 @@ class AccountTable:
     def __init__(self) -> None:
         self._noted: dict[str, datetime] = {}
 
-    def note_message(self, db: sqlite3.Connection, name: str, now: datetime) -> None:
-        """Record that a message of this account was stored."""
+    def note_message(self, db: sqlite3.Connection, name: str, message: InboundMessage) -> None:
+        """
+        Record that a message of this account was stored, by the time that the platform gave it.
+
+        Only new messages have one for certain. An older one than the newest changes nothing.
+        """
+        if message.kind is not MessageKind.NEW:
+            return
         noted = self._noted.get(name)
-        # `noted <= now`: after a clock was set back the stored time is wrong and must be replaced.
-        if noted is not None and noted <= now < noted + LAG:
+        if noted is not None and message.sent_at < noted + LAG:
             return
         db.execute(
             "INSERT INTO accounts VALUES (?, ?, NULL, 0, NULL)"
-            " ON CONFLICT DO UPDATE SET received_at = excluded.received_at",
-            (scrub(name), micros(now)),
+            " ON CONFLICT DO UPDATE SET"
+            " received_at = max(ifnull(received_at, 0), excluded.received_at)",
+            (scrub(name), micros(message.sent_at)),
         )
-        self._noted[name] = now
+        self._noted[name] = message.sent_at
+
+    def record_behind(self, db: sqlite3.Connection, name: str, since: datetime) -> None:
+        """
+        Record since when messages may have been missed. A later time of the last message is wrong:
+        it was taken from a clock that was ahead.
+        """
+        db.execute(
+            "INSERT INTO accounts VALUES (?, NULL, ?, 0, NULL) ON CONFLICT DO UPDATE SET behind = "
+            "excluded.behind, received_at = min(received_at, excluded.behind)",
+            (scrub(name), micros(since)),
+        )
+        self._noted.pop(name, None)
 
     def forget_all(self) -> None:
         """Clear the cache, after a rollback."""
@@ -60,15 +79,6 @@ def record_welcome(db: sqlite3.Connection, name: str) -> None:
     db.execute(
         "UPDATE accounts SET refused = 0, refused_at = NULL WHERE name = ? AND refused > 0",
         (scrub(name),),
-    )
-
-
-def record_behind(db: sqlite3.Connection, name: str, since: datetime) -> None:
-    """Record since when messages may have been missed."""
-    db.execute(
-        "INSERT INTO accounts VALUES (?, NULL, ?, 0, NULL) ON CONFLICT DO UPDATE SET behind = "
-        "excluded.behind",
-        (scrub(name), micros(since)),
     )
 
 

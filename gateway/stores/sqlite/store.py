@@ -301,7 +301,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
-            self._accounts.note_message(db, _account_of(message), now)
+            self._accounts.note_message(db, _account_of(message), message)
             accepted = inbox_table.accept(db, message, key, now)
             # Not for a duplicate: `answered_by` must name the row that will be worked on.
             if choosing is not None and not accepted.duplicate:
@@ -314,7 +314,7 @@ class SqliteStore:
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
-            self._accounts.note_message(db, _account_of(message), now)
+            self._accounts.note_message(db, _account_of(message), message)
             return inbox_table.reject(db, message, key, reason, now)
 
         return await self._run(write)
@@ -324,7 +324,7 @@ class SqliteStore:
         kept = with_raw_only(message)
 
         def write(db: sqlite3.Connection) -> Accepted:
-            self._accounts.note_message(db, _account_of(message), now)
+            self._accounts.note_message(db, _account_of(message), message)
             return inbox_table.set_aside(db, kept, key, reason, now)
 
         return await self._run(write)
@@ -473,7 +473,7 @@ class SqliteStore:
         await self._run(lambda db: account_table.record_welcome(db, f"{platform}/{account}"))
 
     async def record_behind(self, platform: str, account: str, since: datetime) -> None:
-        await self._run(lambda db: account_table.record_behind(db, f"{platform}/{account}", since))
+        await self._run(lambda db: self._accounts.record_behind(db, f"{platform}/{account}", since))
 
     async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
         await self._run(
@@ -640,10 +640,6 @@ class SqliteStore:
             said_before=None if keep is None else said_before(now, keep),
         )
         return await upkeep.clean_up(self._run, broom, self._index, now - forget_after)
-
-    async def append(self, session: SessionId, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        now = self._clock.now()
-        return await self._run(lambda db: self._transcripts.append(db, session, entries, now)[1])
 
     async def edit_entry(
         self, session: SessionId, entry: EntryId, content: tuple[Block, ...]

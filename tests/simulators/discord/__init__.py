@@ -32,14 +32,18 @@ a thread, a forum's post or a DM, by its own id; one that nobody has heard of is
     react {chat, user, message, emoji}
     press {chat, user, message, nonce}                   -> {id}; the nonce is the button's
     custom_id
-    command {chat, user, name, options?}                 -> {id}; options: {name: value}
+    command {chat, user, name, options?, kind?}          -> {id}; options: {name: value}
+        kind: slash; user, message: from their menus; completion: while it is typed; group: in a
+        group chat outside of guilds, where others read along
     thread {chat, user, name, message?, text?, private?} -> {id}; from a message, or a post with its
     first text
     archive {chat, locked?}                              a thread; writing there opens it, unless it
     is locked
     open {chat, user?, guild?, kind?, name?, topic?}     a channel if guild or kind is named, else a
     DM with the user;
-                                                         kind: text, announcement, forum
+                                                         kind: text, announcement, forum, voice,
+                                                         stage; tags: the names of those of which
+                                                         each post of a forum needs one
     close {chat}                                         the channel or thread is deleted
     guild {guild, name?}, kick {guild}                   the bot is invited, and thrown out
     join {user, guild?}, role {role, name, guild?, members?}, person {user, name}
@@ -84,6 +88,8 @@ How it is run:
     ask_heartbeat (op 1),
                      close (with a code), cut, silence (open, and nothing comes or is read), expire
                      (cut, and over)
+
+    tell {event, data}    an event just as it is given, to the bot's sessions
 
 Faults besides the common ones: `cloudflare` (429 without Via) and `missing access` for requests;
 for frames `deaf` (that one is lost), `duplicate` and `reorder`. Requests are named as Discord names

@@ -142,7 +142,7 @@ class Commands:
             "integration_types": [0],
             "name_localizations": None,
             "description_localizations": None,
-            **command,
+            **{name: each for name, each in command.items() if each is not None},
             "id": before["id"] if before else id_,
             "application_id": str(bot.application),
             "version": id_,

@@ -32,7 +32,10 @@ CLOSED_FOR = {"401": 4004, "403": 4000, "404": 4000, "409": 4000, "429": 4008, "
 
 
 class Connection:
-    """`noted` records a frame and says what goes wrong with it: method, facts, account, chat."""
+    """
+    `noted` records a frame and says what goes wrong with it: method, facts, account, chat.
+    `compared` compares an event with what Discord says of it.
+    """
 
     def __init__(
         self,
@@ -40,11 +43,13 @@ class Connection:
         transport: asyncio.BaseTransport | None,
         *,
         noted: Callable[[str, Mapping[str, object], str | None, str | None], Call],
+        compared: Callable[[str, Mapping[str, object]], None],
         compressed: bool,
     ) -> None:
         self.silent = asyncio.Event()
         self.session: Session | None = None
         self._noted = noted
+        self._compared = compared
         self._compressed = compressed
         self._socket = socket
         self._transport = transport
@@ -82,6 +87,8 @@ class Connection:
         facts: dict[str, object] = {"op": frame.op}
         if frame.event is not None:
             facts |= {"event": frame.event, "seq": frame.seq}
+            if isinstance(frame.data, Mapping) and not frame.is_given:
+                self._compared(frame.event, frame.data)
         account = self.session.bot.account if self.session else None
         call = self._noted(HEARD[frame.op], facts, account, frame.chat)
         try:

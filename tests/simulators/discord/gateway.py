@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from aiohttp import WSMsgType, web
 
 from tests.simulators.common import Call, Method, Refusal, Rule, Simulator
-from tests.simulators.discord import rules, shapes
+from tests.simulators.discord import rules, shapes, specification
 from tests.simulators.discord.connection import CLOSED_FOR, HEARD, MOST_FRAMES, Connection
 from tests.simulators.discord.sessions import (
     ALL_INTENTS,
@@ -103,12 +103,24 @@ class Gateway:
         assert self.simulator is not None
         return self.simulator.frame(method, facts, account=account, chat=chat)
 
+    def _compare(self, event: str, payload: Mapping[str, object]) -> None:
+        """Compare an event with what Discord says of it."""
+        assert self.simulator is not None
+        for fault in specification.faults_of_event(event, payload):
+            self.simulator.note_violation(fault, rules.SPECIFICATION)
+
     async def _connect(self, call: Call) -> web.StreamResponse:
         request = REQUEST.get()
         socket = web.WebSocketResponse(max_msg_size=1 << 20)
         await socket.prepare(request)
         compressed = call.parameters.get("compress") == "zlib-stream"
-        connection = Connection(socket, request.transport, noted=self._noted, compressed=compressed)
+        connection = Connection(
+            socket,
+            request.transport,
+            noted=self._noted,
+            compared=self._compare,
+            compressed=compressed,
+        )
         try:
             await self._converse(connection, socket, call)
         finally:
@@ -275,13 +287,7 @@ class Gateway:
         ]
         ready = {
             "v": 10,
-            "user": {
-                **shapes.user(bot.person),
-                "verified": True,
-                "mfa_enabled": False,
-                "email": None,
-                "flags": 0,
-            },
+            "user": shapes.own_user(bot),
             "guilds": [{"id": str(guild.id), "unavailable": True} for guild in mine],
             "session_id": session.id,
             "session_type": "normal",

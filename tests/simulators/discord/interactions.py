@@ -26,14 +26,16 @@ from tests.simulators.discord.sessions import Sessions
 from tests.simulators.discord.table import Entry, entry
 from tests.simulators.discord.world import DM, Bot, Channel, Message, Payload, Person, World
 
-COMMAND, PRESS = 2, 3
-SAY, LATER, UPDATE_LATER, UPDATE = 4, 5, 6, 7
+COMMAND, PRESS, COMPLETION = 2, 3, 4
+GROUP_DM = 3
+_KINDS = {"user": 2, "message": 3}
+SAY, LATER, UPDATE_LATER, UPDATE, CHOICES = 4, 5, 6, 7, 8
 ANSWERS = {
     SAY: "message",
     LATER: "deferred",
     UPDATE_LATER: "deferred update",
     UPDATE: "update",
-    8: "choices",
+    CHOICES: "choices",
     9: "modal",
 }
 FIRST_ANSWER, WHOLE = 3.0, 900.0
@@ -120,21 +122,37 @@ class Interactions:
         return happened
 
     def use(
-        self, bot: Bot, person: Person, place: Channel, command: Payload, options: list[Payload]
+        self,
+        bot: Bot,
+        person: Person,
+        place: Channel,
+        command: Payload,
+        options: list[Payload],
+        *,
+        how: str = "slash",
     ) -> Interaction:
-        """Somebody uses a slash command."""
-        happened = self._new(COMMAND, bot, place, person)
+        """
+        Somebody uses a command: by its slash, from the menu of a user or a message, or is about to.
+        """
+        happened = self._new(COMPLETION if how == "completion" else COMMAND, bot, place, person)
         data: Payload = {
             "id": command["id"],
             "name": command["name"],
-            "type": 1,
-            "options": options,
+            "type": _KINDS.get(how, 1),
         }
-        self._tell(
-            happened,
-            data | ({"guild_id": command["guild_id"]} if "guild_id" in command else {}),
-            {},
-        )
+        if how == "user":
+            data |= {
+                "target_id": str(person.id),
+                "resolved": {"users": {str(person.id): shapes.user(person)}},
+            }
+        elif how == "message":
+            said = next(reversed(place.messages.values()))
+            told = shapes.message(self._world, said, bot)
+            data |= {"target_id": str(said.id), "resolved": {"messages": {str(said.id): told}}}
+        elif options:
+            data["options"] = options
+        data |= {"guild_id": command["guild_id"]} if "guild_id" in command else {}
+        self._tell(happened, data, {}, in_group=how == "group")
         return happened
 
     def bot_of(self, token: str) -> Bot | None:
@@ -150,7 +168,9 @@ class Interactions:
         self.all[happened.token] = happened
         return happened
 
-    def _tell(self, happened: Interaction, data: Payload, more: Payload) -> None:
+    def _tell(
+        self, happened: Interaction, data: Payload, more: Payload, *, in_group: bool = False
+    ) -> None:
         bot, place, person = happened.bot, happened.place, happened.person
         told: Payload = {
             "id": str(happened.id),
@@ -177,6 +197,9 @@ class Interactions:
             told["member"] = shapes.whole_member(self._world, place.guild, person.id) | rights
             told |= {"guild_id": str(place.guild.id), "guild_locale": "en-US"}
             told["guild"] = {"id": str(place.guild.id), "locale": "en-US", "features": []}
+        if in_group:
+            told["context"] = 2
+            told["channel"] |= {"type": GROUP_DM, "name": "A group", "icon": None, "owner_id": "1"}
         guild = place.guild.id if place.guild else None
         self._sessions.tell(bot, "INTERACTION_CREATE", told, guild=guild, chat=place.id)
 
@@ -189,6 +212,8 @@ class Interactions:
         if str(happened.id) != asked["interaction"] or now - happened.at > FIRST_ANSWER:
             raise Refused(404, 10062, "Unknown interaction", rule=THREE_SECONDS)
         if kind not in ANSWERS or (kind in (UPDATE, UPDATE_LATER) and happened.source is None):
+            raise invalid("type", f"{kind} is no answer to this", CALLBACKS)
+        if (kind == CHOICES) != (happened.kind == COMPLETION):
             raise invalid("type", f"{kind} is no answer to this", CALLBACKS)
         body = self._body(asked)
         match kind:
@@ -251,7 +276,8 @@ class Interactions:
                 "type": happened.kind,
                 "user": shapes.user(happened.person),
             }
-            | {"authorizing_integration_owners": {}},
+            | {"authorizing_integration_owners": {}}
+            | ({"interacted_message_id": str(happened.source.id)} if happened.source else {}),
             only_for=happened.person.id if draft.flags & shapes.EPHEMERAL else None,
         )
         happened.said.append(said)

@@ -31,7 +31,14 @@ class Operating:
     def entries(self) -> list[Entry]:
         """Each is asked for by its name."""
         there, rights = {"chat": str}, {"chat": str, "guild": str, "allow": list, "deny": list}
-        opened = {"user": str, "guild": str, "kind": str, "name": str, "topic": str}
+        opened = {
+            "user": str,
+            "guild": str,
+            "kind": str,
+            "name": str,
+            "topic": str,
+            "tags": list,
+        }
         portal = {
             "token": str,
             "intents": list,
@@ -64,6 +71,7 @@ class Operating:
             deed("server", self._server, optional=server),
             deed("later", self._later, required={"seconds": float}),
             deed("gateway", self._trouble, required={"do": str}, optional=trouble),
+            deed("tell", self._tell, required={"event": str, "data": dict}),
         ]
 
     async def _open(self, bot: Bot, call: Call) -> Json:
@@ -84,6 +92,7 @@ class Operating:
         place = self._world.add_channel(
             id_, guild, name=name, kind=KINDS[kind], topic=asked.get("topic")
         )
+        place.tags = tuple(asked.get("tags", ()))
         self._sessions.tell_place(
             place, "CHANNEL_CREATE", lambda each, _: shapes.channel(place, each), kind=None
         )
@@ -247,6 +256,13 @@ class Operating:
         for session in sessions:
             _trouble(session, asked)
         return {"sessions": len(sessions)}
+
+    async def _tell(self, bot: Bot, call: Call) -> Json:
+        """An event just as it is given, such as Discord may send next year."""
+        asked: Any = call.parameters
+        for session in self._sessions.of(bot):
+            session.dispatch(asked["event"], asked["data"], is_given=True)
+        return {}
 
     def _place(self, bot: Bot, call: Call) -> Channel:
         place = self._world.find(bot, id_of(call.parameters["chat"]))

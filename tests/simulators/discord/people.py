@@ -77,7 +77,10 @@ class People:
             deed("react", self._react, required={**who, "message": str, "emoji": str}),
             deed("press", self._press, required={**who, **pressed}),
             deed(
-                "command", self._command, required={**who, "name": str}, optional={"options": dict}
+                "command",
+                self._command,
+                required={**who, "name": str},
+                optional={"options": dict, "kind": str},
             ),
             deed("thread", self._thread, required={**who, "name": str}, optional=begin),
             deed("archive", self._archive, required=there, optional={"locked": bool}),
@@ -237,7 +240,10 @@ class People:
         asked: Any = call.parameters
         person = self._world.person(id_of(asked["user"]))
         place = self._place(bot, asked["chat"], person)
+        kind = asked.get("kind", "slash")
         there = [each for each in bot.commands if each["name"] == asked["name"]]
+        if kind in ("user", "message", "completion"):
+            there = there or [{"id": "1", "name": asked["name"]}]  # of an earlier bot
         if not there:
             raise ValueError(
                 f"there is no command {asked['name']}; there are "
@@ -248,7 +254,7 @@ class People:
             {"name": k, "type": kinds[type(value)], "value": value}
             for k, value in asked.get("options", {}).items()
         ]
-        happened = self._interactions.use(bot, person, place, there[0], options)
+        happened = self._interactions.use(bot, person, place, there[0], options, how=kind)
         self.note(bot, "command", str(happened.id), place, asked["name"])
         return {"id": str(happened.id)}
 

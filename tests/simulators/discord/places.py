@@ -157,13 +157,7 @@ class Places:
         return {"url": GATEWAY_URL, "shards": bot.shards, "session_start_limit": left}
 
     async def _me(self, bot: Bot, call: Call) -> Json:
-        return {
-            **shapes.user(bot.person),
-            "verified": True,
-            "mfa_enabled": False,
-            "email": None,
-            "flags": 0,
-        }
+        return shapes.own_user(bot)
 
     async def _my_guilds(self, bot: Bot, call: Call) -> Json:
         mine = [guild for guild in self._world.guilds.values() if bot.id in guild.members]
@@ -194,7 +188,7 @@ class Places:
         return shapes.application(bot, owner=self._world.person(1))
 
     async def _guild(self, bot: Bot, call: Call) -> Json:
-        return shapes.small_guild(self._mine(bot, call))
+        return shapes.rest_guild(self._mine(bot, call))
 
     async def _channels(self, bot: Bot, call: Call) -> Json:
         there = self._mine(bot, call).channels.values()
@@ -345,6 +339,17 @@ class Places:
         if strange:
             raise invalid("message", f"there is no {', '.join(strange)}", FORUM_RULE)
         self._posting.place(bot, forum.id, "send_messages")
+        shown = {tag["id"]: tag for tag in shapes.channel(forum, bot).get("available_tags", ())}
+        tags = asked.get("applied_tags", [])
+        if forum.tags and not tags:
+            raise Refused(
+                400,
+                40067,
+                "A tag is required to create a forum post in this channel",
+                rule=FORUM_RULE,
+            )
+        if any(str(tag) not in shown or shown[str(tag)]["moderated"] for tag in tags):
+            self._posting.place(bot, forum.id, "manage_threads")
         files = {each: asked[each] for each in ("filenames", *FILE_FIELDS) if each in asked}
         draft = self._posting.drafted({**asked["message"], **files})
         self._posting.check_draft(bot, forum, draft)

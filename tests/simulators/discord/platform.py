@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from aiohttp import web
 
 from tests.simulators.common import Call, Json, Method, Refusal, Simulator
+from tests.simulators.discord import specification
 from tests.simulators.discord.commands import Commands
 from tests.simulators.discord.gateway import REQUEST, Gateway
 from tests.simulators.discord.interactions import Interactions
@@ -29,6 +30,7 @@ from tests.simulators.discord.rules import (
     DOCS,
     RULES,
     SENTENCES,
+    SPECIFICATION,
     USER_AGENT,
     Refused,
     snowflake,
@@ -57,6 +59,7 @@ class Discord:
         "says is not heard",
         "cloudflare": "429 from Cloudflare: no JSON, no Via",
         "missing access": "403 with code 50001",
+        "code": "400 with the code that `says` has",
     }
     rules = RULES
 
@@ -180,6 +183,25 @@ class Discord:
 
         return web.route(entry.verb, API + entry.path, answer)
 
+    def _compare(self, entry: Entry, call: Call, answer: Json) -> None:
+        """Compare an exchange that went well with Discord's own specification."""
+        request = REQUEST.get()
+        path = entry.path
+        if request.match_info.get("message") == "@original":
+            path = path.replace("{message}", "@original")
+        elsewhere = {*request.match_info, *request.query}
+        sent = {name: each for name, each in call.parameters.items() if name not in elsewhere}
+        whole = sent.get("list") if set(sent) == {"list"} else None
+        asked = None if whole is not None else sent
+        status = 204 if answer is None else entry.status
+        simulator = self._gateway.simulator
+        for fault in (
+            *specification.faults_of_request(entry.verb, path, request.query, asked, whole),
+            *specification.faults_of_answer(entry.verb, path, status, answer),
+        ):
+            if simulator is not None:
+                simulator.note_violation(fault, SPECIFICATION, call)
+
     @staticmethod
     def _plain(simulator: Simulator, name: str) -> Answer:
         async def answer(request: web.Request) -> web.StreamResponse:
@@ -226,8 +248,12 @@ class Discord:
                 )
             if kind == "missing access":
                 raise Refused(403, 50001, "Missing Access", rule=AUTHORISED)
+            if kind == "code" and call.fault is not None:
+                raise Refused(400, int(call.fault.says), "not now", rule=AUTHORISED)
             self._rates.take(bot.account, entry.name, call.chat)
-            return await entry.act(bot, call)
+            answer = await entry.act(bot, call)
+            self._compare(entry, call, answer)
+            return answer
 
         source = f"{DOCS}/reference, {entry.verb} {entry.path}"
         return Method(

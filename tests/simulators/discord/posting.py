@@ -5,6 +5,7 @@ an answer.
 
 from __future__ import annotations
 
+import itertools
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -114,7 +115,7 @@ class Posting:
         draft = Draft(
             content=str(asked.get("content") or "").strip(),
             embeds=objects(asked, "embeds"),
-            components=objects(asked, "components"),
+            components=numbered(objects(asked, "components")),
             files=self.uploaded(asked),
             stickers=[
                 {"id": str(id_), "name": f"sticker {id_}", "format_type": 1}
@@ -220,7 +221,7 @@ class Posting:
         """To all bots that see it, each in its own way."""
 
         def told(bot: Bot, readable: bool) -> Payload:
-            payload = shapes.message(self._world, said, bot, readable=readable)
+            payload = shapes.message(self._world, said, bot, readable=readable, told=True)
             if event == "MESSAGE_CREATE" and said.nonce is not None:
                 payload["nonce"] = said.nonce
             guild = said.channel.guild
@@ -268,6 +269,19 @@ class Posting:
 
 
 _REFERENCE = {"type", "message_id", "channel_id", "guild_id", "fail_if_not_exists"}
+
+
+def numbered(components: list[Payload]) -> list[Payload]:
+    """With an id for each, as Discord gives them, in the order in which they stand."""
+    ids = itertools.count(1)
+
+    def with_id(component: Payload) -> Payload:
+        found = {"id": next(ids), **component}
+        if "components" in found:
+            found["components"] = [with_id(each) for each in found["components"]]
+        return found
+
+    return [with_id(each) for each in components]
 
 
 def reference_to(original: Message, kind: int = 0) -> Payload:

@@ -142,6 +142,12 @@ VERSION = Rule(
     strict=True,
 )
 
+SPECIFICATION = Rule(
+    "specification",
+    source="https://github.com/discord/discord-api-spec, and the tables of the reference pages",
+    strict=True,
+)
+
 RULES = tuple(rule for rule in list(globals().values()) if isinstance(rule, Rule))
 
 

@@ -43,6 +43,8 @@ class Frame:
     seq: int | None = None
     event: str | None = None
     chat: str | None = None
+    is_given: bool = False
+    """Whether a test made it up, to be as Discord may send it next year."""
 
 
 class Socket(Protocol):
@@ -81,11 +83,18 @@ class Session:
         number, count = self.shard
         return number == (0 if guild is None else (guild >> 22) % count)
 
-    def dispatch(self, event: str, data: Payload, chat: int | None = None) -> None:
+    def dispatch(
+        self, event: str, data: Payload, chat: int | None = None, *, is_given: bool = False
+    ) -> None:
         """Tell it now, or when it comes back."""
         self.seq += 1
         frame = Frame(
-            op=0, data=data, seq=self.seq, event=event, chat=None if chat is None else str(chat)
+            op=0,
+            data=data,
+            seq=self.seq,
+            event=event,
+            chat=None if chat is None else str(chat),
+            is_given=is_given,
         )
         self.told.append(frame)
         if self.socket is not None:

@@ -19,6 +19,7 @@ from tests.simulators.discord.world import (
     World,
 )
 
+_REQUIRE_TAG = 1 << 4
 HAS_THREAD, EPHEMERAL, LOADING = 1 << 5, 1 << 6, 1 << 7
 _FLAGS = {"presences": 1 << 13, "members": 1 << 15, "message_content": 1 << 19}
 """Of an application that is in fewer than 100 guilds."""
@@ -33,7 +34,25 @@ def user(person: Person) -> Payload:
         "discriminator": "0001" if person.bot else "0",
         "avatar": None,
         "bot": person.bot,
+        "flags": 0,
         "public_flags": 0,
+        "banner": None,
+        "accent_color": None,
+        "avatar_decoration_data": None,
+        "collectibles": None,
+        "primary_guild": None,
+    }
+
+
+def own_user(bot: Bot) -> Payload:
+    """A bot, as it sees itself."""
+    return {
+        **user(bot.person),
+        "verified": True,
+        "mfa_enabled": False,
+        "email": None,
+        "locale": "en-US",
+        "premium_type": 0,
     }
 
 
@@ -42,6 +61,7 @@ def member(guild: Guild, person: int) -> Payload:
     return {
         "nick": None,
         "avatar": None,
+        "banner": None,
         "roles": [str(role) for role in guild.members.get(person, [])],
         "joined_at": stamp(guild.made_at),
         "premium_since": None,
@@ -110,12 +130,23 @@ def channel(channel: Channel, bot: Bot) -> Payload:
         ],
     }
     forum: Payload = {
-        "available_tags": [],
+        "available_tags": [
+            {
+                "id": str(channel.id + number),
+                "name": name,
+                "moderated": name.startswith("staff"),
+                "emoji_id": None,
+                "emoji_name": None,
+            }
+            for number, name in enumerate(channel.tags, start=1)
+        ],
         "default_reaction_emoji": None,
         "default_sort_order": None,
         "default_forum_layout": 0,
     }
-    return told | forum if channel.kind == FORUM else told
+    if channel.kind == FORUM:
+        told |= forum | {"flags": _REQUIRE_TAG if channel.tags else 0}
+    return told
 
 
 def thread(channel: Channel, bot: Bot) -> Payload:
@@ -157,8 +188,24 @@ def thread_member(channel: Channel, person: int) -> Payload:
     }
 
 
-def small_guild(guild: Guild) -> Payload:
+def rest_guild(guild: Guild) -> Payload:
     """What REST tells of it."""
+    return {
+        **small_guild(guild),
+        "home_header": None,
+        "widget_enabled": False,
+        "widget_channel_id": None,
+        "max_presences": None,
+        "max_members": 500_000,
+        "max_stage_video_channel_users": 50,
+        "max_video_channel_users": 25,
+        "premium_subscription_count": 0,
+        "nsfw": False,
+    }
+
+
+def small_guild(guild: Guild) -> Payload:
+    """What the gateway tells of it too."""
     return {
         "id": str(guild.id),
         "name": guild.name,
@@ -188,6 +235,7 @@ def small_guild(guild: Guild) -> Payload:
         "premium_progress_bar_enabled": False,
         "preferred_locale": "en-US",
         "public_updates_channel_id": None,
+        "safety_alerts_channel_id": None,
         "stickers": [],
         "incidents_data": None,
     }
@@ -237,15 +285,21 @@ def attachment(world: World, channel: int, file: File) -> Payload:
 
 
 def message(
-    world: World, said: Message, bot: Bot, *, readable: bool = True, quoted: bool = False
+    world: World,
+    said: Message,
+    bot: Bot,
+    *,
+    readable: bool = True,
+    quoted: bool = False,
+    told: bool = False,
 ) -> Payload:
     """
     As the bot sees it. What it must not read without the message content intent is there, and
-    empty.
+    empty. Only the gateway, which tells of it, names the members behind mentioned users.
     """
     place = said.channel
     may_read = readable or place.kind == DM or said.author.id == bot.id or bot.id in said.mentions
-    told: Payload = {
+    shown: Payload = {
         "id": str(said.id),
         "channel_id": str(place.id),
         "author": user(said.author),
@@ -254,7 +308,10 @@ def message(
         "edited_timestamp": stamp(said.edited_at) if said.edited_at else None,
         "tts": False,
         "mention_everyone": said.mention_everyone,
-        "mentions": [_mentioned(world, place, id_) for id_ in said.mentions],
+        "mentions": [
+            _mentioned(world, place, id_) if told else user(world.person(id_))
+            for id_ in said.mentions
+        ],
         "mention_roles": [str(id_) for id_ in said.mention_roles],
         "attachments": [attachment(world, place.id, file) for file in said.files]
         if may_read
@@ -266,22 +323,22 @@ def message(
         "flags": said.flags,
     }
     if said.webhook is not None:
-        told["webhook_id"] = str(said.webhook)
+        shown["webhook_id"] = str(said.webhook)
     if said.stickers:
-        told["sticker_items"] = said.stickers
+        shown["sticker_items"] = said.stickers
     if said.reactions:
-        told["reactions"] = [_reaction(emoji, who, bot) for emoji, who in said.reactions.items()]
+        shown["reactions"] = [_reaction(emoji, who, bot) for emoji, who in said.reactions.items()]
     if said.thread is not None:
-        told["thread"] = thread(said.thread, bot)
+        shown["thread"] = thread(said.thread, bot)
     if said.snapshots:
-        told["message_snapshots"] = said.snapshots
+        shown["message_snapshots"] = said.snapshots
     if said.interaction is not None:
-        told["interaction_metadata"] = said.interaction
+        shown["interaction_metadata"] = said.interaction
     if said.reference is not None:
-        told |= {"message_reference": said.reference} | (
+        shown |= {"message_reference": said.reference} | (
             {} if quoted else _quoted(world, said, bot, readable)
         )
-    return told
+    return shown
 
 
 def snapshot(world: World, said: Message) -> Payload:
@@ -295,7 +352,7 @@ def snapshot(world: World, said: Message) -> Payload:
             "timestamp": stamp(said.at),
             "edited_timestamp": stamp(said.edited_at) if said.edited_at else None,
             "flags": said.flags,
-            "mentions": [_mentioned(world, said.channel, id_) for id_ in said.mentions],
+            "mentions": [user(world.person(id_)) for id_ in said.mentions],
             "mention_roles": [str(id_) for id_ in said.mention_roles],
             "sticker_items": said.stickers,
             "components": said.components,
@@ -315,7 +372,16 @@ def application(bot: Bot, *, owner: Person) -> Payload:
         "verify_key": "0" * 64,
         "owner": user(owner),
         "team": None,
+        "type": None,
         "flags": flags(bot),
+        "flags_new": str(flags(bot)),
+        "redirect_uris": [],
+        "interactions_endpoint_url": None,
+        "role_connections_verification_url": None,
+        "approximate_user_install_count": 0,
+        "approximate_user_authorization_count": 0,
+        "explicit_content_filter": 0,
+        "eligible_oauth2_scopes": [],
         "bot": user(bot.person),
         "approximate_guild_count": 1,
     }

@@ -86,7 +86,11 @@ class Showing:
                 "user": str(each.person.id),
                 "answer": ANSWERS[each.answer] if each.answer else None,
                 "failed": each.answer is None and now - each.at > FIRST_ANSWER,
-                "thinking": bool(each.original and each.original.flags & shapes.LOADING),
+                "thinking": bool(
+                    each.original
+                    and not each.original.deleted
+                    and each.original.flags & shapes.LOADING
+                ),
                 "messages": [shown(said) for said in each.said if not said.deleted],
             }
             for each in mine

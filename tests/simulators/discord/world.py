@@ -18,7 +18,14 @@ from tests.simulators.discord.rules import unknown
 Payload = dict[str, Any]
 
 TEXT, DM, ANNOUNCEMENT, PUBLIC_THREAD, PRIVATE_THREAD, FORUM = 0, 1, 5, 11, 12, 15
-KINDS = {"text": TEXT, "announcement": ANNOUNCEMENT, "forum": FORUM}
+VOICE, STAGE = 2, 13
+KINDS = {
+    "text": TEXT,
+    "announcement": ANNOUNCEMENT,
+    "forum": FORUM,
+    "voice": VOICE,
+    "stage": STAGE,
+}
 THREADS = (PUBLIC_THREAD, PRIVATE_THREAD)
 
 GUILD, CHANNEL = 9001, 9002
@@ -97,6 +104,7 @@ class Channel:
     guild: Guild | None = None
     parent: Channel | None = None
     topic: str | None = None
+    tags: tuple[str, ...] = ()
     owner: int | None = None
     recipient: Person | None = None
     messages: dict[int, Message] = field(default_factory=dict)

@@ -18,15 +18,17 @@ otherwise. `account` is at first "main".
 
     say {chat, user, text, at?, id?, repeat?, file?, reply_to?, quote?, forward?, thread?,
     entities?, mentions?,
-         anonymous?, as_channel?, more?}                 -> {id, comments?}
+         anonymous?, as_channel?, more?, newer?, topic?} -> {id, comments?}
         file: {name, mime, content in base64 or size, kind:
         document|photo|voice|audio|video|video_note|animation}
         forward: {user} or {name} or {chat, message}; mentions: [{text, user}] for people without a
         username
         anonymous: as the group's admin; as_channel: on behalf of a channel; more: any other fields
         of a Message
-        (sticker, location, poll, new_chat_title ...); `comments` is where a channel's post can be
-        commented on
+        (sticker, location, poll, rich_message, new_chat_title ...); newer: fields with objects that
+        no version knows yet, which nothing checks; topic: whose, in a channel's direct messages;
+        `comments` is where a channel's post can be commented on
+    update {kind, payload, newer?} -> {n}                anything; `newer` as above
     album {chat, user, files, text?}                     -> {ids, media_group_id}
     change {chat, id, text}                              a person edits what he wrote
     react {chat, user, message, emoji}                   told to bots that asked for
@@ -34,7 +36,9 @@ otherwise. `account` is at first "main".
     press {chat, user, message, nonce}                   -> {id}; the nonce is the button's
     callback_data
     stop {chat, draft}                                   the stop button of a draft
-    open {chat, type?, title?, username?, forum?, discussion?, admins?}   admins: ids, or "bot"
+    open {chat, type?, title?, username?, forum?, discussion?, admins?, direct?}
+                                                         admins: ids, or "bot"; type: one that is
+                                                         not known, too; direct: of a channel
     person {user, first_name?, last_name?, username?, language_code?, is_premium?}
     join {chat, user}, leave {chat, user}
     topic {chat, name, user?, id?} -> {id}               close_topic {chat, thread}
@@ -49,8 +53,8 @@ What they see, and what tests may want to know:
 
     messages {}    [{id, chat, text, size, edits, entities, buttons, reactions, file, reply_to,
     quote, thread, rich,
-                   silent, preview, at}]; a rich message has its blocks in `rich`, and in `text` how
-                   it reads
+                   silent, only_for, preview, at}]; only_for: who alone sees it; a rich
+                   message has its blocks in `rich`, and in `text` how it reads
     updates {}     [{id, n, kind, chat, text, reactions, acknowledged, state}]; n is the update_id
     drafts {}      [{chat, id, text, thread, can_stop, keep_on_stop, rich, history}], for 30 seconds
     typing {}      the chats; actions {}: [{chat, thread, action}]
@@ -64,17 +68,21 @@ How it is run:
     bot {token?, username?, privacy?, topics?, revoked?}   what BotFather does; privacy mode is off
     at first
     add_bot {name, token}                                  one more account
-    server {local?, rich?, rates?, webhook_pause?}         as the options above; the first pause
-    before a retry
+    server {local?, rich?, rates?, webhook_pause?, folder?}  as the options above; the first pause
+    before a retry; where a local server keeps files
     later {seconds, stop?}                                 the clock moves on: updates expire after
     a day, and so on;
                                                            with `stop` it then moves by this deed
                                                            only
 
 Faults besides the common ones: `duplicate` and `reorder` (of updates), `unparsable` (formatting is
-refused). Deliveries to webhooks know `duplicate`, `reorder`, `reset` and `lost answer`, by method
-"webhook". `does` is `receive` for getUpdates and webhooks, `send`, `send_file`, `edit`, `draft`,
-`type`, `react`, and `fetch` for the bytes of a file (method "download"), not for getFile.
+refused), `newer` (the message in an answer has a part that no version knows yet). Deliveries to
+webhooks know `duplicate`, `reorder`, `reset` and `lost answer`, by method "webhook". `does` is
+`receive` for getUpdates and webhooks, `send`, `send_file`, `edit`, `draft`, `type`, `react`, and
+`fetch` for the bytes of a file (method "download"), not for getFile.
+
+Where the specification is on this machine, every answer, every update and every request is checked
+against it (specification.py).
 
 Not as at Telegram: each bot has a world of its own, so two bots never meet in a group; webhooks may
 be plain http on loopback; a bot cannot answer in the response to a webhook; a 409 comes at once

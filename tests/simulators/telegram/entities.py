@@ -132,9 +132,16 @@ def _moved(entity: Entity, removed: list[tuple[int, int]]) -> Entity:
 
 
 def _trimmed(given: Formatted) -> Formatted:
-    """Without white space at either end. Entities that are empty then are gone."""
-    text = given.text.strip(" \n")
-    lead = units(given.text[: len(given.text) - len(given.text.lstrip(" \n"))]) if text else 0
+    """
+    Without white space at the end, and at the beginning up to the first entity, as td's
+    fix_formatted_text does it. Entities that are empty then are gone.
+    """
+    blanks = len(given.text) - len(given.text.lstrip(" \n"))
+    first = min((entity["offset"] for entity in given.entities), default=blanks)
+    lead = min(blanks, first)
+    text = given.text[lead:].rstrip(" \n")
+    if not text.strip(" \n"):
+        return Formatted("", [])
     end, entities = units(text), []
     for entity in given.entities:
         start = max(0, entity["offset"] - lead)

@@ -20,6 +20,7 @@ from tests.simulators.telegram.posting import (
 )
 from tests.simulators.telegram.rich import Rich, read_rich
 from tests.simulators.telegram.server import Asked, Server
+from tests.simulators.telegram.specification import Newer
 from tests.simulators.telegram.world import Bot, Draft, Message, Raw
 
 DRAFT_LASTS = 30.0
@@ -63,6 +64,20 @@ async def edit_message_text(server: Server, bot: Bot, call: Call) -> Json:
     if message.file is not None:
         raise rules.bad("there is no text in the message to edit", rules.EDITABLE)
     return _edited(server, call, message, content, replaced=("text", "entities", "rich_message"))
+
+
+async def edit_ephemeral_message_text(server: Server, bot: Bot, call: Call) -> Json:
+    """https://core.telegram.org/bots/api#editephemeralmessagetext"""
+    asked = call.parameters
+    is_rich = "rich_message" in asked
+    content: Raw = (
+        {"rich_message": _rich(server, call).raw} if is_rich else as_fields(text_of(call))
+    )
+    message = bot.message(place(server, bot, call), -int(str(asked["ephemeral_message_id"])))
+    if message is None or message.raw["receiver_user"]["id"] != asked["receiver_user_id"]:
+        raise rules.bad("message to edit not found", rules.EPHEMERAL)
+    _edited(server, call, message, content, replaced=("text", "entities", "rich_message"))
+    return True
 
 
 async def edit_message_caption(server: Server, bot: Bot, call: Call) -> Json:
@@ -171,6 +186,8 @@ def _edited(
     if replaced:
         message.edits.append(said_by(message))
     message.raw = {**changed, "edit_date": int(server.clock.now())}
+    if has_fault(call, "newer"):
+        message.raw["external_reply"] = Newer(origin={"type": "orbit"})
     return message.raw
 
 
@@ -191,6 +208,7 @@ METHODS: Asked = {
     "sendMessageDraft": (send_message_draft, "draft"),
     "sendRichMessageDraft": (send_rich_message_draft, "draft"),
     "editMessageText": (edit_message_text, "edit"),
+    "editEphemeralMessageText": (edit_ephemeral_message_text, "edit"),
     "editMessageCaption": (edit_message_caption, "edit"),
     "editMessageReplyMarkup": (edit_message_reply_markup, "edit"),
     "deleteMessage": (delete_message, None),

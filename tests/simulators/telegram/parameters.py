@@ -26,6 +26,7 @@ from aiohttp import web
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tests.simulators.common import PARAMETERS, Call, Json, Refusal
+from tests.simulators.telegram import specification
 
 METHODS: Mapping[str, type[TelegramMethod[Any]]] = {
     each.__api_method__: each
@@ -62,11 +63,15 @@ def optional(method: str) -> dict[str, type]:
 
 
 def check_reply(method: str) -> Callable[[Json], object]:
-    """A check that aiogram would take an answer, and would know all of it."""
+    """
+    A check that aiogram would take an answer and would know all of it, and that the specification
+    says the same.
+    """
     adapter = TypeAdapter(METHODS[method].__returning__)
 
     def check(answer: Json) -> None:
-        unknown = sorted(_unknown(adapter.validate_python(answer)))
+        specification.check_answer(method, answer)
+        unknown = sorted(_unknown(adapter.validate_python(specification.known_part(answer))))
         if unknown:
             raise ValueError(f"there is no {', '.join(unknown)}")
 
@@ -75,7 +80,8 @@ def check_reply(method: str) -> Callable[[Json], object]:
 
 def check_objects(call: Call) -> None:
     """
-    Raises for a list or an object that is not of its type, or has something that the type has not.
+    Raises for a list or an object that is not of its type, or has something that the type has not;
+    and for whatever the specification does not know.
     """
     for name, value in call.parameters.items():
         if isinstance(value, list | dict):
@@ -89,11 +95,19 @@ def check_objects(call: Call) -> None:
             unknown = sorted(_unknown(parsed))
             if unknown:
                 raise _wrong(call, f"{name}: there is no {', '.join(unknown)}")
+    try:
+        specification.check_request(call.method, call.parameters)
+    except ValueError as exc:
+        raise _wrong(call, str(exc)) from exc
 
 
 def check_type(kind: type[BaseModel], raw: object) -> None:
-    """Raises ValueError for an object that aiogram would not take, or would not know all of."""
-    unknown = sorted(_unknown(kind.model_validate(raw)))
+    """
+    Raises ValueError for an object that aiogram would not take or would not know all of, or that is
+    not as specified.
+    """
+    specification.check(kind.__name__, raw)
+    unknown = sorted(_unknown(kind.model_validate(specification.known_part(raw))))
     if unknown:
         raise ValueError(f"{kind.__name__}: there is no {', '.join(unknown)}")
 

@@ -15,6 +15,7 @@ from tests.simulators.telegram import rules
 from tests.simulators.telegram.parameters import check_type
 from tests.simulators.telegram.posting import as_fields
 from tests.simulators.telegram.server import Server
+from tests.simulators.telegram.specification import Newer
 from tests.simulators.telegram.world import Bot, Chat, Message, Query, Raw, Topic
 from tests.simulators.telegram.writing import (
     content_of,
@@ -35,13 +36,23 @@ async def say(server: Server, bot: Bot, call: Call) -> Json:
     assert isinstance(more, dict)
     chat = _place(bot, said)
     file = uploaded(bot, said.get("file"))
-    message = write(server, bot, chat, said, {**content_of(bot, said, file), **more}, file)
+    newer = {name: Newer(value) for name, value in _dict(said.get("newer")).items()}
+    content = {**content_of(bot, said, file), **more, **newer}
+    message = write(server, bot, chat, said, content, file)
     for _ in range(1 + int(number(said.get("repeat", 0)))):
         tell(bot, message)
     told = {"id": str(message.id)}
     if chat.discussion is not None:
         told["comments"] = str(forward_to_comments(server, bot, message).id)
     return told
+
+
+async def update(server: Server, bot: Bot, call: Call) -> Json:
+    """Anything at all, as it is given."""
+    payload = _dict(call.parameters["payload"])
+    is_newer = bool(call.parameters.get("newer"))
+    queued = bot.queue.add(str(call.parameters["kind"]), Newer(payload) if is_newer else payload)
+    return {"n": None if queued is None else queued.id}
 
 
 async def album(server: Server, bot: Bot, call: Call) -> Json:
@@ -257,6 +268,10 @@ async def forget(server: Server, bot: Bot, call: Call) -> Json:
     ]:
         bot.queue.settle(update, "expired")
     return {}
+
+
+def _dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
 
 
 def _place(bot: Bot, done: Mapping[str, object]) -> Chat:

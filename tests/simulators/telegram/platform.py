@@ -31,6 +31,7 @@ OWN_FAULTS = {
     "another number",
     "reorder": "the answer of getUpdates is the wrong way round",
     "unparsable": "the formatting is refused, whatever it is; plain text passes",
+    "newer": "the message in the answer has things in it that no version knows yet",
 }
 
 _ASKED: Asked = {**receiving.METHODS, **messages.METHODS, **files.METHODS, **chats.METHODS}
@@ -62,6 +63,8 @@ _WRITES = {
     "anonymous": bool,
     "as_channel": str,
     "more": dict,
+    "newer": dict,
+    "topic": str,
 }
 _PLACE = {
     "type": str,
@@ -70,6 +73,7 @@ _PLACE = {
     "forum": bool,
     "discussion": str,
     "admins": list,
+    "direct": bool,
 }
 _NAMES = {
     "first_name": str,
@@ -78,11 +82,12 @@ _NAMES = {
     "language_code": str,
     "is_premium": bool,
 }
-_SETUP = {"local": bool, "rich": bool, "rates": bool, "webhook_pause": float}
+_SETUP = {"local": bool, "rich": bool, "rates": bool, "webhook_pause": float, "folder": str}
 _BOT = {"token": str, "username": str, "privacy": bool, "topics": bool, "revoked": bool}
 
 _DEEDS = {
     "say": _Deed(people.say, {"chat": str}, _WRITES),
+    "update": _Deed(people.update, {"kind": str, "payload": dict}, {"newer": bool}),
     "album": _Deed(people.album, {"chat": str, "files": list}, _WRITES),
     "change": _Deed(
         people.change, {"chat": str, "id": str, "text": str}, {"entities": list, "mentions": list}

@@ -9,6 +9,7 @@ from tests.simulators.telegram import rules
 from tests.simulators.telegram.entities import formatted
 from tests.simulators.telegram.markup import Entity, Formatted
 from tests.simulators.telegram.server import Server
+from tests.simulators.telegram.specification import Newer
 from tests.simulators.telegram.world import GENERAL, Bot, Chat, Message, Raw, StoredFile
 
 LONGEST_TEXT = 4096
@@ -25,7 +26,8 @@ def words(call: Call, name: str, entities: str, *, longest: int = LONGEST_TEXT) 
         raise rules.bad("can't parse entities: a fault finds fault with it", rules.ENTITIES)
     listed = asked.get(entities)
     said = formatted(text, asked.get("parse_mode"), listed if isinstance(listed, list) else None)
-    if said.size > longest:
+    # The server counts characters (utf8_length), although offsets count UTF-16 units.
+    if len(said.text) > longest:
         is_caption = longest == LONGEST_CAPTION
         told = "message caption is too long" if is_caption else "message is too long"
         raise rules.bad(told, rules.CAPTION if is_caption else rules.TEXT)
@@ -78,10 +80,13 @@ def post(
     raw: Raw = {"message_id": 0, "date": int(server.clock.now()), "chat": chat.as_json(bot.people)}
     raw |= {"sender_chat": raw["chat"]} if chat.type == "channel" else {"from": bot.user}
     raw |= topic(chat, asked.get("message_thread_id")) | _answered(bot, chat, asked) | content
+    raw |= _direct_topic(bot, chat, asked.get("direct_messages_topic_id"))
+    if has_fault(call, "newer"):
+        raw["external_reply"] = Newer(origin={"type": "orbit"})
     raw |= keyboard(asked.get("reply_markup"))
     if asked.get("protect_content"):
         raw["has_protected_content"] = True
-    raw["message_id"] = bot.next_number(chat)
+    raw |= _ephemeral(bot, chat, asked) or {"message_id": bot.next_number(chat)}
     preview = asked.get("link_preview_options")
     for draft in [draft for draft in bot.drafts.values() if draft.chat == chat.id]:
         del bot.drafts[draft.chat, draft.id]
@@ -111,6 +116,28 @@ def topic(chat: Chat, thread: object) -> Raw:
     if chat.topics[thread].closed:
         raise rules.bad("TOPIC_CLOSED", rules.THREAD)
     return {"message_thread_id": thread, "is_topic_message": True}
+
+
+def _ephemeral(bot: Bot, chat: Chat, asked: Any) -> Raw:
+    """Seen by one person only; where that is and is not possible is said nowhere, so: in groups."""
+    wanted = asked.get("ephemeral_message_parameters")
+    if not wanted:
+        return {}
+    if chat.type not in ("group", "supergroup"):
+        raise rules.bad("EPHEMERAL_PEER_INVALID", rules.EPHEMERAL)
+    person = bot.person(wanted["receiver_user_id"])
+    there = [number for id_, number in bot.messages if id_ == chat.id]
+    number = 1 - min([0, *there])
+    return {"message_id": 0, "ephemeral_message_id": number, "receiver_user": person}
+
+
+def _direct_topic(bot: Bot, chat: Chat, topic_id: object) -> Raw:
+    """In the direct messages of a channel it must be said whom it is for."""
+    if not chat.direct:
+        return {}
+    if not isinstance(topic_id, int):
+        raise rules.bad("direct messages topic must be specified", rules.THREAD)
+    return {"direct_messages_topic": {"topic_id": topic_id, "user": bot.person(topic_id)}}
 
 
 def _answered(bot: Bot, chat: Chat, asked: Any) -> Raw:

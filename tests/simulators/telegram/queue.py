@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from aiogram.types import Update as UpdateType
 
 from tests.simulators.common import Refusal
-from tests.simulators.telegram import rules
+from tests.simulators.telegram import rules, specification
 from tests.simulators.telegram.clock import Clock
 
 KEPT = 24 * 3600.0
@@ -71,6 +71,7 @@ class UpdateQueue:
         if now - self._last_at >= WEEK:
             self._next = random.randrange(10**8, 9 * 10**8)
         update = Update(id=self._next, kind=kind, payload=payload, at=now, about=about)
+        specification.check("Update", update.as_json())
         self._next, self._last_at = self._next + 1, now
         self.history.append(update)
         self._pending.append(update)

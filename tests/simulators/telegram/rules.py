@@ -39,6 +39,7 @@ EDITABLE = Rule(
 DELETABLE = Rule(
     "deletable", source=_API + "deletemessage: less than 48 hours ago, and what the bot may delete"
 )
+EPHEMERAL = Rule("ephemeral messages", source=_API + "ephemeralmessageparameters")
 CALLBACK = Rule("callback query", source=_API + "answercallbackquery: not too late")
 REACTION = Rule(
     "reaction", source=_API + "setmessagereaction: one of the emoji of ReactionTypeEmoji"
@@ -85,6 +86,7 @@ ALL = (
     MARKUP,
     EDITABLE,
     DELETABLE,
+    EPHEMERAL,
     CALLBACK,
     REACTION,
     FILES,

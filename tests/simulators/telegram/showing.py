@@ -85,6 +85,7 @@ def _shown(message: Message) -> dict[str, Any]:
         "thread": _word(raw.get("message_thread_id")),
         "rich": raw.get("rich_message"),
         "silent": message.silent,
+        "only_for": _word(raw.get("receiver_user", {}).get("id")),
         "preview": message.preview,
         "at": raw["date"],
     }

@@ -40,6 +40,7 @@ class Chat:
     title: str | None = None
     username: str | None = None
     forum: bool = False
+    direct: bool = False
     topics: dict[int, Topic] = field(default_factory=dict)
     discussion: int | None = None
     blocked: bool = False
@@ -57,6 +58,7 @@ class Chat:
             "title": self.title,
             "username": self.username,
             "is_forum": True if self.forum else None,
+            "is_direct_messages": True if self.direct else None,
         }
         return _without_none({"id": self.id, "type": self.type, **more})
 
@@ -80,8 +82,8 @@ class Message:
 
     @property
     def id(self) -> int:
-        """Unique in its chat."""
-        return int(self.raw["message_id"])
+        """Unique in its chat. What only one person sees has numbers of its own, below zero."""
+        return int(self.raw["message_id"]) or -int(self.raw["ephemeral_message_id"])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -47,7 +47,7 @@ def write(
         "chat": chat.as_json(bot.people),
         **_author(bot, chat, done),
     }
-    raw |= _thread(bot, chat, done) | content
+    raw |= _thread(bot, chat, done) | _direct_topic(bot, chat, done) | content
     check_type(types.Message, raw)
     return bot.keep(Message(chat=chat, raw=raw, by_bot=False, file=file))
 
@@ -92,6 +92,14 @@ def _thread(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
         if done.get("quote"):
             found["quote"] = quoted(answered, str(done["quote"]))
     return found
+
+
+def _direct_topic(bot: Bot, chat: Chat, done: Mapping[str, Any]) -> Raw:
+    """What a person writes to a channel is in a topic of their own, which has their id."""
+    if not chat.direct:
+        return {}
+    topic = int(done.get("topic") or done.get("user") or 0)
+    return {"direct_messages_topic": {"topic_id": topic, "user": bot.person(topic)}}
 
 
 def content_of(bot: Bot, said: Mapping[str, Any], file: StoredFile | None) -> Raw:
