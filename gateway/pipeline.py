@@ -16,16 +16,17 @@ from functools import partial
 from turngate.gateway.commands.dispatch import CommandDispatch, StoredCommand
 from turngate.gateway.commands.registry import Call, Retry
 from turngate.gateway.domain.crashpoints import crashpoint
-from turngate.gateway.domain.errors import Refused, StoreError
-from turngate.gateway.domain.ids import LARGEST_NUMBER, SessionKey
-from turngate.gateway.domain.messages import InboundMessage, InboxState
+from turngate.gateway.domain.errors import MalformedRecord, Refused, StoreError, TurngateError
+from turngate.gateway.domain.ids import LARGEST_NUMBER, InboxId, SessionKey
+from turngate.gateway.domain.messages import InboundMessage, InboxState, MessageKind
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.store_values import Accepted, InboxItem, Outcome
-from turngate.gateway.inbound.admission import Admission
+from turngate.gateway.inbound.admission import NOT_CONVERTED, WRONG_TYPE, Admission
 from turngate.gateway.inbound.edits import Edits
 from turngate.gateway.observability.observer import Observer
+from turngate.gateway.outbound.connected_accounts import ConnectedAccounts
 from turngate.gateway.outbound.delivery import Delivery
 from turngate.gateway.outbound.splitting import Splitter
 from turngate.gateway.rules import outcomes
@@ -34,6 +35,7 @@ from turngate.gateway.rules.history_window import Window
 from turngate.gateway.rules.outcomes import AgentResult
 from turngate.gateway.rules.policy import Policy
 from turngate.gateway.rules.token_estimate import estimate_tokens
+from turngate.gateway.stores.unreadable import as_unreadable, make_sure_it_can_be_read
 from turngate.gateway.turns.agent_input import (
     AgentInput,
     Prompt,
@@ -61,6 +63,7 @@ class Pipeline:
 
     policy: Policy
     store: Store
+    accounts: ConnectedAccounts
     admission: Admission
     edits: Edits
     lanes: Lanes
@@ -80,17 +83,68 @@ class Pipeline:
 
         Raises Refused for what is never accepted, and StoreError if it could not be stored.
         """
+        reason = NOT_CONVERTED
+        try:
+            make_sure_it_can_be_read(message)
+        except MalformedRecord:
+            message = as_unreadable(message, self.clock.now())
+            reason = WRONG_TYPE
+
         refusal = self._admit(message)
         key = self._key(message)
 
-        if refusal is not None:
+        if message.kind is MessageKind.UNREADABLE and self.admission.may_keep(message, refusal):
+            await self.admission.set_aside(message, reason)
+        elif refusal is not None:
             await self.admission.reject(message, refusal)
         elif message.kind not in ANSWERED_KINDS:
             await self.edits.apply(key, message)
         else:
             await self._take_in(key, message)
 
-    async def _take_in(self, key: SessionKey, message: InboundMessage) -> None:
+    async def read_again(self, item: InboxItem) -> None:
+        """
+        Take in an event that was set aside, if its adapter can convert it now.
+
+        It is admitted like any other message. What is not for the bot is dropped.
+        """
+        message = await self._converted(item)
+        if message is None:
+            await self.store.drop(item.id, "there is nothing in it for the bot")
+            return
+
+        refusal = self._admit(message)
+        key = self._key(message)
+        if refusal is not None:
+            await self.store.drop(item.id, refusal.value)
+        elif message.kind not in ANSWERED_KINDS:
+            await self.edits.apply(key, message)
+            await self.store.drop(item.id, "read after all, and it needs no answer")
+        else:
+            await self._take_in(key, message, instead_of=item.id)
+
+    async def _converted(self, item: InboxItem) -> InboundMessage | None:
+        source = item.message.source
+        reader = self.accounts.reader(source)
+        if reader is None:
+            raise Refused(f"the account {source.platform}/{source.account} cannot read it again")
+        try:
+            message = await reader.read_again(item.message.raw or "")
+        except ValueError as exc:
+            raise Refused(f"it still cannot be read: {exc}") from exc
+        except TurngateError:
+            raise
+        except Exception as exc:
+            self.observer.bug(exc)
+            raise Refused(f"it still cannot be read ({type(exc).__name__})") from exc
+
+        if message is not None and message.kind is MessageKind.UNREADABLE:
+            raise Refused("it still cannot be read")
+        return message
+
+    async def _take_in(
+        self, key: SessionKey, message: InboundMessage, *, instead_of: InboxId | None = None
+    ) -> None:
         crashpoint("received")
         interpreted = self.questions.interpret(message, key)
 
@@ -98,7 +152,7 @@ class Pipeline:
         # arrives while this one is being stored cannot get in front of it.
         ticket = self._lane(key, interpreted.call)
 
-        storing = asyncio.ensure_future(self._accept(key, message, interpreted))
+        storing = asyncio.ensure_future(self._accept(key, message, interpreted, instead_of))
         storing.add_done_callback(lambda _: self._enqueue(key, storing, ticket, interpreted))
 
         # The adapter may be cancelled during the write. A message that reaches the disk is answered
@@ -129,11 +183,23 @@ class Pipeline:
         return self.lanes.command_queue(key, holding=call.command.stops_turn)
 
     async def _accept(
-        self, key: SessionKey, message: InboundMessage, interpreted: Interpreted
+        self,
+        key: SessionKey,
+        message: InboundMessage,
+        interpreted: Interpreted,
+        instead_of: InboxId | None,
     ) -> Accepted | None:
         """Stage 4: store the message in the inbox, once. None if it is not for the bot."""
-        accept = partial(self.store.accept, interpreted.message, key, choosing=interpreted.choosing)
-        return await self.admission.admit(message, key, accept)
+        accept = (
+            self.store.accept
+            if instead_of is None
+            else partial(self.store.accept_again, instead_of)
+        )
+        accept_it = partial(accept, interpreted.message, key, choosing=interpreted.choosing)
+        accepted = await self.admission.admit(message, key, accept_it)
+        if accepted is None and instead_of is not None:
+            await self.store.drop(instead_of, Refusal.UNADDRESSED.value)
+        return accepted
 
     def _enqueue(
         self,
@@ -359,7 +425,7 @@ class Pipeline:
         message: InboundMessage,
     ) -> Outcome:
         """Turn the result into entries and parts, with its usage and the size of the session."""
-        notices = outcomes.words_before(self.policy, turn.session)
+        notices = outcomes.words_before(self.policy, turn.session, turn.begun.history)
         notices += not_fetched(turn.begun.user_entries, turn.batch)
         outcome = outcomes.outcome(result, message, notices, self.clock.now())
         if result.is_refused:

@@ -15,6 +15,7 @@ from turngate.gateway.cli import (
     config,
     pair,
     queue,
+    repair,
     run,
     service,
     sessions,
@@ -64,6 +65,7 @@ app.add_typer(pair.app)
 app.command()(usage.usage)
 app.command()(backup.backup)
 app.command()(backup.restore)
+app.command()(repair.repair)
 app.add_typer(slack.app)
 app.add_typer(web.app)
 app.command()(check.check)

@@ -62,6 +62,10 @@ def print_row(row: Json) -> None:
         console.print()
         console.print(Text(printable(str(found["text"]))), soft_wrap=True)
 
+    if found.get("raw"):
+        console.print()
+        console.print(Text(printable(str(found["raw"]))), soft_wrap=True)
+
     if found.get("steps"):
         console.print()
         _print_steps(console, found["steps"])
@@ -69,7 +73,10 @@ def print_row(row: Json) -> None:
 
 def print_retried(row: Json) -> None:
     found = _fields(row)
-    typer.echo(f"{found.get('id')} is queued again ({found.get('state')}).")
+    if found.get("state") == "refused":
+        typer.echo(f"{found.get('id')} was read and is not answered: {found.get('reason')}.")
+    else:
+        typer.echo(f"{found.get('id')} is queued again ({found.get('state')}).")
 
 
 def print_dropped(row: Json) -> None:

@@ -27,6 +27,10 @@ Id = Annotated[
     str, typer.Argument(metavar="ID", help="The session's id, or a unique prefix of it.")
 ]
 
+Entry = Annotated[
+    str, typer.Argument(metavar="ENTRY", help="The message's id, as `sessions show --json` has it.")
+]
+
 
 @app.command("list")
 def list_(
@@ -184,6 +188,65 @@ def archive(
         id=session,
         undo=undo,
     )
+
+
+@app.command()
+def goal(
+    session: Id,
+    text: Annotated[str, typer.Argument(metavar="GOAL", help='What to aim at; "" removes it.')],
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Give a session a goal, which its agent is told with every message."""
+    _do("sessions.goal", "Set the goal", config, state_dir, json, id=session, goal=text)
+
+
+@app.command()
+def important(
+    session: Id,
+    undo: Annotated[bool, typer.Option("--undo", help="It is not important any more.")] = False,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Mark a session as important: no clean-up deletes or archives it."""
+    done = "Not important any more" if undo else "Marked as important"
+    _do("sessions.important", done, config, state_dir, json, id=session, undo=undo)
+
+
+@app.command()
+def edit(
+    session: Id,
+    entry: Entry,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help='The new text; "-": from stdin.')],
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Replace the text of one message in the transcript. The platform's copy stays as it is."""
+    words = sys.stdin.read() if text == "-" else text
+    _do("sessions.edit", "Edited", config, state_dir, json, id=session, entry=entry, text=words)
+
+
+@app.command("delete-entry")
+def delete_entry(
+    session: Id,
+    entry: Entry,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigFile = None,
+    state_dir: StateDir = None,
+    json: Json = False,
+) -> None:
+    """Delete one message of the transcript. The platform's copy stays. This cannot be undone."""
+    if not yes and not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal to confirm on; pass --yes to delete")
+
+    if not yes:
+        typer.confirm(f"Delete message {entry} of {session} permanently?", abort=True, err=True)
+
+    done = f"Deleted {entry}"
+    _do("sessions.delete-entry", done, config, state_dir, json, id=session, entry=entry)
 
 
 @app.command()

@@ -80,6 +80,7 @@ def print_conversation(session: dict[str, Json], entries: list[Json]) -> None:
         ("messages", f"{_number(session['messages']):,}"),
         ("tokens", f"{_number(_fields(session['tokens'])['total']):,}"),
         ("state", _state(session) or "current"),
+        *([("goal", session["goal"])] if session.get("goal") else []),
     ]
     for name, value in facts:
         console.print(Text.assemble((f"{name:<9}", "dim"), line(value)), soft_wrap=True)

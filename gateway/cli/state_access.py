@@ -20,6 +20,7 @@ from turngate.gateway.daemon.control.client import ControlClient
 from turngate.gateway.daemon.control.connect import ask, reach
 from turngate.gateway.daemon.control.pair import pair_requests
 from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.repair import repair_requests
 from turngate.gateway.daemon.control.requests import Requests
 from turngate.gateway.daemon.control.sessions import Change, session_requests
 from turngate.gateway.daemon.control.status import status_requests
@@ -78,7 +79,8 @@ class State:
             key = read_or_make_key(state.privacy_key)
             pairing = Pairing(store, key, most_pending=self.pairing_codes)
             work = {**queue_requests(store, clock), **pair_requests(pairing)}
-            yield {**sessions, **status_requests(store), **usage_requests(store), **work}
+            asked = {**status_requests(store), **usage_requests(store), **repair_requests(store)}
+            yield {**sessions, **asked, **work}
         finally:
             await store.close()
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from turngate.gateway.cli.printable import printable_line
 from turngate.gateway.cli.tables import (
     age,
+    counted,
     line,
     table,
     terminal,
@@ -99,11 +100,31 @@ def _store_error(status: dict[str, Json]) -> str | None:
     )
 
 
+def _store_warnings(status: dict[str, Json]) -> list[str]:
+    """Return what an operator should look at although everything works."""
+    store = status.get("store")
+    found = store if isinstance(store, dict) else {}
+    lines = []
+    damaged = found.get("damaged_rows")
+    if isinstance(damaged, int) and damaged:
+        rows = counted(damaged, "damaged row is", "damaged rows are")
+        lines.append(f"{rows} set aside; `turngate repair` tells more.")
+
+    size = found.get("log_bytes")
+    if found.get("no_checkpoint_since") is not None and isinstance(size, int):
+        lines.append(
+            f"The database's log has {size / 1e6:,.0f} MB and grows: the last checkpoint that came "
+            f"through was {age(found['no_checkpoint_since'])}, because another process keeps "
+            "reading the database. End it."
+        )
+    return lines
+
+
 def _store_lines(status: dict[str, Json]) -> list[str]:
     """Return what is wrong with the store, and that no message is lost by it."""
     error = _store_error(status)
     if error is None:
-        return []
+        return _store_warnings(status)
 
     lines = [f"THE STORE TAKES NO WRITES: {error}"]
     if status.get("pid") is not None:

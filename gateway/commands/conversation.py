@@ -10,6 +10,9 @@ from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import SessionFilter
 from turngate.gateway.domain.text import clean_label
 
+# As people copy names from a list or a help text.
+_CLOSED_BY = {"[": "]", "(": ")", "<": ">", '"': '"', "'": "'", "`": "`", "“": "”", "‘": "’"}
+_CLOSED_BY |= {"„": "“", "«": "»", "»": "«", "‹": "›", "「": "」", "『": "』", "【": "】"}
 _MOST_LISTED = 20
 _MOST_SEARCHED = 200
 
@@ -25,10 +28,14 @@ async def _new(request: Request) -> CommandAnswer:
 
 async def _resume(request: Request) -> str | CommandAnswer:
     earlier = await _earlier(request)
-    if not earlier:
+    argument = _bare(request.argument)
+    if not argument and not earlier:
         return f"{_stopped(request)}There is no earlier conversation here."
 
-    found = _wanted(request.argument, earlier)
+    found = _wanted(argument, earlier)
+    if not found and _wanted(argument, [request.session]) and not argument.isdecimal():
+        return f"{_stopped(request)}You are in {_name(request.session)} already."
+
     if len(found) != 1:
         problem = "Several fit that" if found else "There is no such conversation here"
         return f"{_stopped(request)}{problem}. /sessions lists them."
@@ -66,6 +73,14 @@ async def _earlier(request: Request) -> list[Session]:
     of_key = SessionFilter(key=request.session.key, limit=_MOST_SEARCHED)
     sessions = await request.store.sessions(of_key)
     return [each for each in sessions if each.id != request.session.id and each.has_talk]
+
+
+def _bare(argument: str) -> str:
+    """Return a name without the brackets or quotes that surround it."""
+    bare = argument.strip()
+    while len(bare) > 1 and _CLOSED_BY.get(bare[0]) == bare[-1]:
+        bare = bare[1:-1].strip()
+    return bare
 
 
 def _wanted(argument: str, earlier: list[Session]) -> list[Session]:

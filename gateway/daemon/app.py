@@ -29,6 +29,7 @@ from turngate.gateway.daemon.control.chat import chat_requests
 from turngate.gateway.daemon.control.chat_events import ChatCommand
 from turngate.gateway.daemon.control.pair import pair_requests
 from turngate.gateway.daemon.control.queue import queue_requests
+from turngate.gateway.daemon.control.repair import repair_requests
 from turngate.gateway.daemon.control.requests import Verb
 from turngate.gateway.daemon.control.server import ControlServer
 from turngate.gateway.daemon.control.sessions import session_requests
@@ -139,6 +140,7 @@ def build_pipeline(
     pipeline = Pipeline(
         policy=policy,
         store=store,
+        accounts=accounts,
         admission=Admission(
             policy=policy,
             store=store,
@@ -222,6 +224,7 @@ async def running(
         opened.push_async_callback(store.close)
         # Called on the store's writer thread.
         store.when_committed(observer.metrics.committed)
+        store.when_set_aside(observer.row_damaged)
 
         pool = AgentPool(observer)
         opened.push_async_callback(pool.close)
@@ -357,6 +360,7 @@ def _control_requests(gateway: Gateway, local: Screens) -> dict[str, Verb]:
         ),
         **status_requests(store, gateway.health.status),
         **usage_requests(store),
+        **repair_requests(store),
         **pair_requests(pipeline.admission.pairing),
         **queue_requests(
             store,
@@ -364,6 +368,7 @@ def _control_requests(gateway: Gateway, local: Screens) -> dict[str, Verb]:
             pipeline.resume,
             pipeline.delivery.enqueue,
             pipeline.lanes.let_go,
+            pipeline.read_again,
         ),
         **chat_requests(local, _chat_commands()),
         "web.link": gateway.link,

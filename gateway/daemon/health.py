@@ -6,7 +6,7 @@ import asyncio
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from turngate.gateway.daemon.account_supervisor import (
     AccountReport,
@@ -125,7 +125,14 @@ class Health:
             if is_slow
             else None
         )
-        return StoreStatus(reason=self.store.trouble or slow, damaged=self.store.damage is not None)
+        log = self.store.log
+        since = None if log.blocked_for is None else timedelta(seconds=log.blocked_for)
+        return StoreStatus(
+            reason=self.store.trouble or slow,
+            damaged=self.store.damage is not None,
+            log_bytes=log.size,
+            no_checkpoint_since=None if since is None else self.clock.now() - since,
+        )
 
     async def _ask_store(self) -> None:
         """

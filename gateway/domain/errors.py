@@ -26,6 +26,7 @@ TurngateError
 │   └── AlreadySettled    that work was finished before: never do it twice
 ├── StoreError            do not acknowledge: nothing was stored
 │   ├── StoreUnavailable  cannot read or write now (disk full, locked, permission denied): retry
+│   ├── RowDamaged        set this one row aside, continue with the rest
 │   ├── StoreDamaged      stop writing; restore from a backup
 │   └── StoreTooNew       written by a newer version: refuse to start before any write
 └── MalformedRecord       skip this one record, report it, continue with the rest
@@ -163,6 +164,15 @@ class StoreError(TurngateError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be read or written now."""
+
+
+class RowDamaged(StoreError):
+    """One row is not what was written. `key` is its key in the table `place`."""
+
+    def __init__(self, message: str, *, place: str, key: str | int) -> None:
+        super().__init__(message)
+        self.place = place
+        self.key = str(key)
 
 
 class StoreDamaged(StoreError):

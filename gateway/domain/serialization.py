@@ -69,7 +69,7 @@ def _encoder_of_class(cls: type) -> Callable[[object], dict[str, Json]]:
 def _decoder_of_class(cls: type) -> Decode:
     hints = typing.get_type_hints(cls)
     plan = [
-        (field.name, field.default is MISSING, _decoder(hints[field.name]))
+        (field.name, field.default is MISSING, _decoder_of_field(field.name, hints[field.name]))
         for field in _kept_fields(cls)
     ]
 
@@ -91,6 +91,21 @@ def _decoder_of_class(cls: type) -> Decode:
         return cls(**arguments)
 
     return decode
+
+
+def _decoder_of_field(name: str, hint: object) -> Decode:
+    decode = _decoder(hint)
+    is_id = name == "id" or name.endswith(("_id", "_id_alt"))
+    if not is_id or _plain(hint) is not str:
+        return decode
+    # Other programs write ids as numbers.
+    return lambda value: decode(str(value) if type(value) is int else value)
+
+
+def _plain(hint: object) -> object:
+    """Return the type behind `| None` and NewType."""
+    bare = _without_none(hint)
+    return bare.__supertype__ if isinstance(bare, typing.NewType) else bare
 
 
 def _kept_fields(cls: type) -> list[Field[object]]:

@@ -24,6 +24,7 @@ class EndReason(StrEnum):
     DAILY = "daily"
     SWITCH = "switch"
     DELETED = "deleted"
+    DAMAGED = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,14 @@ from turngate.gateway.domain.session import (
 from turngate.gateway.domain.transcript import Entry
 from turngate.gateway.domain.usage import Payer, Spent
 
+LONGEST_RAW = 64 * 1024
+"""Bytes of the raw form of an event that could not be converted. What is longer is cut."""
+
+MOST_UNREADABLE = 1000
+"""How many such events are kept. The oldest make room."""
+
+UNREADABLE_KEPT = timedelta(days=7)
+
 LONGEST_PUT_OFF = timedelta(hours=1)
 """Nobody waits longer than this for another try to tell an agent of an ending."""
 
@@ -209,7 +217,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How much work is in progress, since when, and how much was given up."""
+    """
+    How much work is in progress, since when, and how much was given up. `damaged_rows` are set
+    aside.
+    """
 
     inbox_waiting: int = 0
     inbox_dead: int = 0
@@ -217,6 +228,7 @@ class Depth:
     outbox_dead: int = 0
     inbox_oldest: datetime | None = None
     outbox_oldest: datetime | None = None
+    damaged_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,9 @@ from turngate.gateway.rules.policy import Policy
 MOST_ROWS_A_MINUTE = 60
 """For each account, directly and in chats. What is more is counted and not written down."""
 
+NOT_CONVERTED = "this version cannot read it"
+WRONG_TYPE = "a value in it has the wrong type"
+
 _MINUTE = 60.0
 _Account = tuple[AccountKey, bool]
 Accept = Callable[[], Awaitable[Accepted]]
@@ -92,6 +95,29 @@ class Admission:
             # Raised to the adapter: it must not acknowledge the message, so that it is redelivered.
             self.observer.store_failed(exc)
             raise
+
+    def may_keep(self, event: InboundMessage, refusal: Refusal | None) -> bool:
+        """
+        Return whether an event that could not be converted may be kept with its raw form.
+
+        Not if its source could be read and is refused. Of unknown sources a fixed number a minute
+        is kept.
+        """
+        if refusal is None:
+            return True
+        source = event.source
+        in_direct_chat = source.chat_type is ChatType.DM
+        is_known = source.participant_id is not None if in_direct_chat else bool(source.chat_id)
+        return not is_known and self._has_room(event)
+
+    async def set_aside(self, event: InboundMessage, reason: str) -> None:
+        """Keep an event that could not be converted, as a dead letter."""
+        try:
+            accepted = await self.store.set_aside(event, self.policy.key_of(event.source), reason)
+        except StoreError as exc:
+            self.observer.store_failed(exc)
+            raise
+        self.observer.unreadable(event.source, accepted)
 
     async def reject(self, message: InboundMessage, refusal: Refusal) -> None:
         """Record a refused message without its text; an unknown user gets a pairing code."""

@@ -42,6 +42,7 @@ class Action(StrEnum):
     REFUSED = "refused"
     AMENDED = "amended"
     NOTED = "noted"
+    UNREADABLE = "unreadable"
     COMMAND = "command"
     AGENT = "agent"
     TURN = "turn"

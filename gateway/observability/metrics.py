@@ -76,6 +76,9 @@ class Metrics:
         self.tokens = self._counter("tokens", "Tokens that agents used, by kind.", "agent", "kind")
         self.cost = self._counter("cost_usd", "What agents cost, as far as that is known.", "agent")
         self.bugs = self._counter("unexpected_errors", "Unexpected errors: look in the log.")
+        self.damaged_rows = self._counter(
+            "damaged_rows", "Rows that were found damaged and set aside: `turngate repair`."
+        )
         self.stalls = self._counter(
             "loop_stalls", "How often the event loop was blocked; the log says by what."
         )

@@ -14,6 +14,7 @@ import structlog
 from turngate.gateway.domain.errors import (
     AgentError,
     Refused,
+    RowDamaged,
     TurngateError,
 )
 from turngate.gateway.domain.ids import SessionId, TurnId
@@ -121,6 +122,19 @@ class Observer:
         """
         if accepted is not None:
             self.received(source, Action.DUPLICATE if accepted.duplicate else Action.ACCEPTED)
+
+    def unreadable(self, source: SessionSource, accepted: Accepted) -> None:
+        """An event could not be converted and was set aside."""
+        outcome = Action.DUPLICATE if accepted.duplicate else Action.UNREADABLE
+        self.received(source, outcome)
+        if not accepted.duplicate:
+            self._log.warning(
+                "an event could not be read and was set aside; see `turngate queue list`",
+                action=outcome,
+                platform=source.platform,
+                account=source.account,
+                inbox=accepted.id,
+            )
 
     def turned_away(self, source: SessionSource, reason: str) -> None:
         """A message was refused, with the reason as a short word."""
@@ -349,6 +363,15 @@ class Observer:
         """
         self._store_fails = True
         self._log.error("the store failed", action=Action.STORE, reason=reason_of(error))
+
+    def row_damaged(self, found: RowDamaged) -> None:
+        """A row is not what was written and was set aside. Called on the store's writer thread."""
+        self.metrics.damaged_rows.inc()
+        self._log.error(
+            "a row is damaged and was set aside; see `turngate repair`",
+            action=Action.STORE,
+            reason=reason_of(found),
+        )
 
     def store_works(self) -> None:
         """The store takes writes; logged if it did not before."""

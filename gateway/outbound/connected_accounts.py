@@ -12,6 +12,7 @@ from turngate.gateway.domain.ports.adapter import (
     FetchesFiles,
     Limits,
     LocatesChats,
+    ReadsAgain,
     SendsFiles,
 )
 from turngate.gateway.domain.ports.capability import can
@@ -48,6 +49,11 @@ class ConnectedAccounts:
         """Return what fetches the files that were sent in a chat, if its account can."""
         adapter: object = self.adapter_of(source)
         return adapter if can(adapter, FetchesFiles) else None
+
+    def reader(self, source: SessionSource) -> ReadsAgain | None:
+        """Return what converts an event of an account again, if the account can."""
+        adapter: object = self.adapter_of(source)
+        return adapter if can(adapter, ReadsAgain) else None
 
     def locate_chat(
         self, platform: str, account: str, chat: str, thread: str | None

@@ -138,6 +138,11 @@ def _where(source: SessionSource) -> str:
 def _reset(notice: ResetNotice | None) -> str:
     if notice is None:
         return ""
+    if notice.reason is EndReason.DAMAGED:
+        return (
+            "This conversation is new: the one before it was damaged on disk. You no longer see "
+            "what was said in it."
+        )
 
     ended = (
         f"This conversation is new: the one before it ended by itself {_WHY.get(notice.reason, '')}"

@@ -140,20 +140,20 @@ def live_start(entries: Sequence[Entry], cap: int) -> int:
     """
     Return where the live part of a transcript begins, so that it does not exceed `cap`.
 
-    At a user turn, or at the delivery it answers. The latest user turn stays live even beyond the
-    cap.
+    At a user turn, or at the delivery it answers. If the latest user turn is beyond the cap, at the
+    first entry within it that is no tool result.
     """
     # stores/sqlite/entry_table.py applies the same rule by SQL: change both together.
     if len(entries) <= cap:
         return 0
 
-    cut = len(entries) - cap
-    start = _next_start(entries, cut)
+    cut = len(entries) - max(cap, 0)
     latest = _latest_user_turn(entries)
-    if latest is not None:
-        return min(start, latest)
+    if latest is not None and latest >= cut:
+        return min(_next_start(entries, cut), latest)
 
-    # Without any user turn, at least not at a tool result: its call would be missing.
+    # The cap is hard: deliveries without an answer must not make a session grow for ever. Not at a
+    # tool result, whose call would be missing.
     return next(
         (at for at in range(cut, len(entries)) if entries[at].role is not Role.TOOL), len(entries)
     )

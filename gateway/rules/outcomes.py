@@ -236,23 +236,28 @@ def broken(message: InboundMessage, now: datetime) -> Outcome:
     )
 
 
-def words_before(policy: Policy, session: Session) -> list[str]:
+def words_before(policy: Policy, session: Session, history: Sequence[Entry] = ()) -> list[str]:
     """
     Return the notices before the answer: why the session is new, and why another agent answers than
-    was chosen.
+    was chosen. The latter not if the recent history has it.
     """
     words = []
     reset = session.notice
-    if reset is not None and reset.is_way_back:
+    if reset is not None and reset.reason is EndReason.DAMAGED:
+        words.append(
+            "The conversation before this one was damaged on disk and is set aside, so this is a "
+            "new one. Whoever runs me can try to repair it."
+        )
+    elif reset is not None and reset.is_way_back:
         words.append(
             f"The conversation before this one ended {_WHY_ENDED[reset.reason]}. /resume brings "
             "it back."
         )
 
     if (missing := policy.missing_agent(session)) is not None:
-        words.append(
-            f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers."
-        )
+        told = f"The agent {missing} is no longer there; {policy.agent_of(session).name} answers."
+        if not any(entry.origin is Origin.COMMAND and entry.text == told for entry in history):
+            words.append(told)
 
     return words
 

@@ -94,9 +94,12 @@ def with_moved_marks(session: Session, moved: Mapping[int, int]) -> Session:
     Return the marks after entries got new sequence numbers (old to new); a mark without entries is
     removed.
     """
+    mark = session.consolidated_through
+    # A mark beyond the last entry is invalid: it would hide everything.
+    is_valid = mark <= max(moved, default=0)
     return replace(
         session,
-        consolidated_through=moved_mark(session.consolidated_through, moved),
+        consolidated_through=moved_mark(mark, moved) if is_valid else 0,
         summary_seq=moved.get(session.summary_seq, 0),
     )
 

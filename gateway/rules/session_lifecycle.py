@@ -248,6 +248,8 @@ def interacted(session: Session, entries: Sequence[Entry], now: datetime) -> Ses
     preview, preview_by = _preview_with(session, entries)
     return replace(
         session,
+        # Whoever goes on talking in an archived session wants to see it.
+        archived=False,
         last_interaction_at=_later(session.last_interaction_at, now),
         updated_at=_later(session.updated_at, now),
         messages=session.messages + len(entries),

@@ -16,8 +16,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 # Scripts written without spaces between words: a query matches anywhere in such text, not only at
 # the start of a word.
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]"
+_UNSPACED_LETTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff"
+)
+_UNSPACED = re.compile(f"[{_UNSPACED_LETTERS}]")
+_BOUNDARY = re.compile(
+    f"(?<=[{_UNSPACED_LETTERS}])(?=[^{_UNSPACED_LETTERS}])|(?<=[^{_UNSPACED_LETTERS}])(?=[{_UNSPACED_LETTERS}])"
 )
 
 _LONGEST_DETAIL = 200
@@ -40,12 +45,19 @@ def is_unspaced(word: str) -> bool:
     return _UNSPACED.search(word) is not None
 
 
+def set_apart(text: str) -> str:
+    """Return the text with spaces between scripts that are written without spaces and others."""
+    if text.isascii():
+        return text
+    return _BOUNDARY.sub(" ", text)
+
+
 def contains_words(text: str, words: list[str]) -> bool:
     """
     Return whether each query word begins a word of the text, ignoring case and accents.
     """
     folded = fold(text)
-    present = _WORD.findall(folded)
+    present = _WORD.findall(set_apart(folded))
     return all(
         word in folded
         if is_unspaced(word)

@@ -68,12 +68,14 @@ class WaitingStore:
     def _hand_on(self, store: Store) -> None:
         """The callers of these repeat them, report the failure, or only read."""
         self.accept = store.accept
+        self.accept_again = store.accept_again
         self.amend = store.amend
         self.answered = store.answered
         self.approve = store.approve
         self.approved = store.approved
         self.archive = store.archive
         self.choose_agent = store.choose_agent
+        self.close_question = store.close_question
         self.close = store.close
         self.count_crash = store.count_crash
         self.current = store.current
@@ -110,6 +112,7 @@ class WaitingStore:
         self.revoke = store.revoke
         self.say = store.say
         self.search = store.search
+        self.set_aside = store.set_aside
         self.session = store.session
         self.sessions = store.sessions
         self.set_goal = store.set_goal

@@ -37,9 +37,13 @@ class Quarantine:
         self._running = 0
 
     def begin(self, suspects: Iterable[TurnId], crashes: int) -> None:
-        """Hold everything back until these turns have run. `crashes`: how many in a row."""
+        """
+        Hold everything back until these turns have run. `crashes`: how many in a row.
+
+        A crash loop without suspects has another cause; it is slowed down all the same.
+        """
         self._suspects = {turn: asyncio.Event() for turn in suspects}
-        if not self._suspects:
+        if not self._suspects and crashes < 2:
             return
 
         self._no_suspects.clear()

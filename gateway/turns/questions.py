@@ -49,6 +49,7 @@ MOST_AT_ONCE = 20
 RUN_AGAIN = "Run it again"
 
 _NOBODY_WAITS = "The agent no longer waits for an answer to this."
+_CLOSED = "*(closed: I was interrupted. If this is still needed, it is asked again.)*"
 _NO_WORDS = "…"
 _HINT = (
     "A question above is still open: {how} the number or the words of one of its options. What you "
@@ -127,20 +128,37 @@ class Questions:
         """
         Read the open questions of earlier runs. Called before anything is sent.
 
-        The agents that waited for an answer died with their run and will ask again, so their unsent
-        questions are dropped.
+        The agents that waited for an answer died with their run and ask again, if they may run
+        again. Their unsent questions are dropped, and those that were sent say that they are
+        closed: a chat never shows two that look open.
         """
         for asked in await self._store.questions():
             if _does(asked.part) is not Does.ANSWER:
                 self.remember(asked.part)
                 continue
             try:
-                await self._store.drop_part(asked.id, "the turn no longer waits for the answer")
-            except Refused:
-                continue  # it may have been sent; its buttons answer that they are too late
+                await self._drop_or_close(asked)
             except StoreUnavailable as exc:
                 # Then it is sent although no agent waits. A press is answered with NOT_OPEN.
                 self._observer.store_failed(exc)
+
+    async def _drop_or_close(self, asked: Asked) -> None:
+        try:
+            await self._store.drop_part(asked.id, "the turn no longer waits for the answer")
+        except Refused:
+            # It was sent, or may have been. Without its id its buttons answer that they are late,
+            # and what has no buttons is a text like any other.
+            question = asked.part.question
+            if asked.message_id is None or question is None or question.first_number is not None:
+                return
+            closed = replace(
+                asked.part,
+                text=f"{asked.part.text}\n\n{_CLOSED}",
+                edits=asked.message_id,
+                buttons=(),
+                question=None,
+            )
+            await self._store.close_question(asked.id, closed)
 
     def interpret(self, message: InboundMessage, key: SessionKey) -> Interpreted:
         """

@@ -124,7 +124,7 @@ async def test_a_message_is_shown_with_its_words_and_steps(
 
     shown = await operator.ask("queue.show", id=f"in{item.id}")
 
-    assert set(shown) == ROW | {"text", "steps"}
+    assert set(shown) == ROW | {"text", "raw", "steps"}
     assert (shown["text"], shown["state"], shown["reason"]) == (
         "the words",
         "dead" if dead else "failed",

@@ -23,6 +23,7 @@ from turngate.gateway.daemon.control.status import (
 from turngate.gateway.domain.errors import (
     MalformedRecord,
     Refused,
+    UnknownEntry,
     UnknownSession,
 )
 from turngate.gateway.domain.ids import SessionKey
@@ -55,6 +56,7 @@ SESSION = {
     ),
     *(
         "important",
+        "goal",
         "owner",
         "current",
         "tokens",
@@ -254,6 +256,45 @@ async def test_a_session_is_put_away_and_taken_back(store: Store) -> None:
     ] is False
 
 
+async def test_a_session_gets_a_goal_and_is_marked_as_important(store: Store) -> None:
+    """Finding C7: built in the store, and reachable by nobody."""
+    session = await exchange(store)
+    requests = session_requests(store)
+
+    aimed = (await ask(requests, "sessions.goal", id=session.id, goal="Ship it"))[1]
+    marked = (await ask(requests, "sessions.important", id=session.id))[1]
+    assert (aimed["goal"], marked["important"], marked["goal"]) == ("Ship it", True, "Ship it")
+
+    freed = (await ask(requests, "sessions.goal", id=session.id, goal=""))[1]
+    unmarked = (await ask(requests, "sessions.important", id=session.id, undo=True))[1]
+    assert (freed["goal"], unmarked["important"]) == (None, False)
+
+
+async def test_one_message_is_edited_and_deleted(store: Store) -> None:
+    """Finding C7."""
+    session = await exchange(store, "one", answer="two")
+    requests = session_requests(store)
+    first, second = (await store.transcript(session.id)).entries
+
+    edited = await ask(requests, "sessions.edit", id=session.id, entry=first.id, text="uno")
+    assert (edited[1]["preview"], edited[1]["messages"]) == ("uno", 2)
+    deleted = await ask(requests, "sessions.delete-entry", id=session.id, entry=str(second.seq))
+    assert deleted[1]["messages"] == 1
+    assert [entry.text for entry in (await store.transcript(session.id)).entries] == ["uno"]
+
+
+async def test_a_message_that_is_not_there_or_would_be_empty_is_refused(store: Store) -> None:
+    """Finding C7."""
+    session = await exchange(store)
+    requests = session_requests(store)
+    first = (await store.transcript(session.id)).entries[0]
+
+    with pytest.raises(UnknownEntry, match="has no message e99"):
+        await ask(requests, "sessions.delete-entry", id=session.id, entry="e99")
+    with pytest.raises(Refused, match="needs a text"):
+        await ask(requests, "sessions.edit", id=session.id, entry=first.id, text=" ")
+
+
 async def test_the_files_of_a_session_go_with_it_and_only_then(
     store: Store, tmp_path: Path
 ) -> None:
@@ -319,7 +360,7 @@ async def test_pruning_tells_what_it_did(store: Store, clock: FrozenClock) -> No
     ("do", "args"),
     [
         ("sessions.show", {}),
-        ("sessions.show", {"id": 7}),
+        ("sessions.show", {"id": [7]}),
         ("sessions.show", {"id": "s_", "last": "many"}),
         ("sessions.list", {"limit": 1.5}),
         ("sessions.list", {"active_within": "2h"}),
@@ -349,7 +390,7 @@ async def test_without_a_daemon_the_status_comes_from_the_store(store: Store) ->
     assert status["lanes"] == {"busy": 0, "waiting": 0}
     assert status["inbox"] == {"waiting": 1, "dead": 0}
     assert status["outbox"] == {"waiting": 1, "dead": 0}
-    assert status["store"] == {"ok": True, "reason": None}
+    assert (status["store"]["ok"], status["store"]["reason"]) == (True, None)
 
 
 async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
@@ -384,7 +425,7 @@ async def test_a_daemon_adds_what_only_it_knows(store: Store) -> None:
         }
     ]
     assert status["lanes"] == {"busy": 2, "waiting": 3}
-    assert status["store"] == {"ok": True, "reason": None}
+    assert (status["store"]["ok"], status["store"]["reason"]) == (True, None)
     assert status["backup"] == {
         "folder": "/backups",
         "last_at": "2026-05-04T12:00:00+00:00",
@@ -397,10 +438,8 @@ async def test_a_store_that_takes_no_writes_is_not_ready_and_says_why(store: Sto
 
     _, status = await ask(status_requests(store, partial(known, daemon)), "status")
 
-    assert (status["ready"], status["store"]) == (
-        False,
-        {"ok": False, "reason": "the disk is full"},
-    )
+    found = status["store"]
+    assert (status["ready"], found["ok"], found["reason"]) == (False, False, "the disk is full")
 
 
 async def known(daemon: DaemonStatus) -> DaemonStatus:

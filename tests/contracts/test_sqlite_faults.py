@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import sqlite3
 import time
@@ -18,7 +19,7 @@ import pytest
 
 from tests.crash.disk_faults import contents, cut_log, leave_killed, log_of, replace_by_a_copy
 from tests.fakes import FrozenClock, message
-from tests.talk import key_of
+from tests.talk import exchange, key_of
 from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable
 from turngate.gateway.stores.sqlite import SqliteStore
 
@@ -190,3 +191,44 @@ class TestTrouble:
 async def limit(store: SqliteStore, pages: int) -> None:
     """How many pages the database may have; never less than it has."""
     await store._writer.run(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+
+
+async def test_a_log_that_no_checkpoint_empties_is_told(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding R26: a reader that keeps a transaction open."""
+    monkeypatch.setattr("turngate.gateway.stores.sqlite.writer._LONG_LOG", 100_000)
+    monkeypatch.setattr("turngate.gateway.stores.sqlite.writer._SECONDS_BETWEEN_LOOKS", 0.0)
+    async with opened(path) as store:
+        await exchange(store)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM entries").fetchall()
+            for number in range(20):
+                await exchange(store, "word " * 2000, id=f"long {number}")
+            assert store.log.size > 100_000
+            assert store.log.blocked_for is not None
+
+        await exchange(store, id="after")
+        await exchange(store, id="and after")
+        assert store.log.blocked_for is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [(None, "no space left (ENOSPC)"), (8, "raise its page limit")]
+)
+async def test_a_full_disk_on_which_files_can_grow_names_the_right_cure(
+    path: Path, limit: int | None, said: str
+) -> None:
+    """Finding R27: the page limit was blamed for a quota."""
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorname = "SQLITE_FULL"
+    async with opened(path) as store:
+
+        def fail(db: sqlite3.Connection) -> None:
+            if limit is not None:
+                db.execute(f"PRAGMA max_page_count = {limit}")
+            raise full
+
+        with pytest.raises(StoreUnavailable, match=re.escape(said)):
+            await store._writer.run(fail)

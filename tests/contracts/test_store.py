@@ -1785,16 +1785,17 @@ class TestGrowth:
 
         assert await texts(store, session) == ["a", "b"]
 
-    async def test_a_cap_without_a_user_turn_in_reach_keeps_the_latest_one(
+    async def test_a_cap_without_a_user_turn_in_reach_holds_all_the_same(
         self, store: Store
     ) -> None:
+        """Finding C8."""
         session = (await store.open(opening())).session
         await add_entries(
             store, session.id, [user("do it"), *(assistant(f"step {n}") for n in range(2 * CAP))]
         )
 
         live = await texts(store, session)
-        assert (live[0], len(live)) == ("do it", 2 * CAP + 1)
+        assert (live[-1], len(live)) == (f"step {2 * CAP - 1}", CAP - CAP // 10)
 
     async def test_the_mark_survives_archiving(self, store: Store) -> None:
         session = await exchange(store, "first", id="first")
@@ -2064,6 +2065,16 @@ class TestPruning:
         assert not (await store.accept(message(), key_of())).duplicate
 
 
+async def test_who_goes_on_talking_in_an_archived_session_takes_it_out(store: Store) -> None:
+    """Finding C11."""
+    session = await exchange(store, "old")
+    await store.archive(session.id)
+    begun = await begin(store, message(id="2"))
+
+    assert begun.opened.session.id == session.id
+    assert not (await store.session(session.id)).archived
+
+
 class TestSearch:
     async def test_all_words_must_begin_a_word_of_the_entry(self, store: Store) -> None:
         await exchange(store, "The quick brown fox", answer="jumps over the lazy dog")
@@ -2083,6 +2094,16 @@ class TestSearch:
 
         assert len(await store.search("grosse naive")) == 1
         assert len(await store.search("苹果")) == 1
+
+    async def test_a_latin_word_inside_an_unspaced_script_is_found(self, store: Store) -> None:
+        """Finding C15."""
+        await exchange(store, "帮我总结一下OpenAI的最新计划", answer="GPT5很快")
+
+        assert len(await store.search("OpenAI")) == 1
+        assert len(await store.search("opena 总结")) == 1
+        assert len(await store.search("OpenAI的")) == 1
+        assert len(await store.search("gpt5")) == 1
+        assert await store.search("penAI") == []
 
     async def test_newest_first_with_its_session(self, store: Store) -> None:
         first = await exchange(store, "apple one", source=dm("1"))
@@ -2161,6 +2182,19 @@ class TestExport:
 
         assert begun.opened.session.id == imported.session
         assert [entry.text for entry in begun.history] == ["summary", "new", "newer"]
+
+    async def test_a_mark_beyond_the_last_entry_hides_nothing(self, store: Store) -> None:
+        """Finding C9."""
+        session = await exchange(store, "old", answer="older")
+        lines = await self._export(store, session.id)
+        await store.delete(session.id)
+        head = json.loads(lines[0])
+        head["session"]["consolidated_through"] = 999
+        await store.import_([json.dumps(head), *lines[1:]])
+        begun = await begin(store, message(id="3"))
+
+        assert [entry.text for entry in begun.history] == ["old", "older"]
+        assert begun.opened.session.consolidated_through == 0
 
     async def test_archived_entries_stay_archived_through_an_import(self, store: Store) -> None:
         for number in range(CAP):

@@ -1,13 +1,15 @@
 """
 `make kill-matrix`: the proof that nothing is lost and nothing answered twice.
 
-    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...] [--telegram |
-    --slack | --discord]
+    python -m tests.crash.kill_matrix [--kills 1000] [--cuts 50] [--only POINT ...] [--storms]
+    [--telegram | --slack | --discord]
 
 Kills the real daemon at every crash point the first, second and third time it is reached, then in a
-storm, then by a poisoned message, then at random moments under load, then cuts its power. Shows
-progress, prints a table, writes tests/crash/results.json and the table of docs/guarantees.md, and
-ends with status 1 if a single message was lost or answered twice.
+storm and by a poisoned message, also through each real adapter, then at random moments under load,
+then cuts its power. Shows progress, prints a table, writes tests/crash/results.json and the table
+of docs/guarantees.md, and ends with status 1 if a single message was lost or answered twice, or
+given up without being the poisoned one. `--storms` does only the storms and the poisoned messages,
+in a few minutes, and replaces their rows.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ from tests.crash.kills import (
     ALL_POINTS,
     AT_THE_END,
     KIND_OF,
+    POISONED,
+    STORM,
     Outcome,
     kill_at,
     kill_at_random,
@@ -56,6 +60,18 @@ NEVER_REACHED = {
     DISCORD: ("acking", "acked"),
 }
 
+# Of the table, in this order.
+ROWS = (
+    *ALL_POINTS,
+    *(
+        f"{point}{platform}"
+        for point in (STORM, POISONED)
+        for platform in ("", *(f", {platform}" for platform in NEVER_REACHED))
+    ),
+    "random",
+    "power cut",
+)
+
 Way = Callable[[Path], Outcome]
 Row = dict[str, str | int | float]
 
@@ -66,9 +82,8 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
         for nth in NTH if point not in ONCE else (1,):
             for kind in KINDS[:3] if point in IN_DOUBT else (KIND_OF.get(point, KINDS[0]),):
                 yield partial(kill_at, point=point, nth=nth, kind=kind)
-    for kind in KINDS if kills else ():
-        yield partial(storm, kind=kind)
-        yield partial(poison, kind=kind)
+    if kills:
+        yield from storms()
     for batch in range(0, kills, BATCH):
         kind = KINDS[batch // BATCH % len(KINDS)]
         yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=kind, seed=batch)
@@ -79,14 +94,28 @@ def ways(points: Iterable[str], kills: int, cuts: int) -> Iterator[Way]:
         )
 
 
+def storms() -> Iterator[Way]:
+    """Many kills in a few seconds, and a message that kills; on every kind and every platform."""
+    for kind in (*KINDS, *NEVER_REACHED):
+        yield partial(_named, storm, kind)
+        yield partial(_named, poison, kind)
+
+
+def _named(way: Callable[..., Outcome], kind: str, folder: Path) -> Outcome:
+    """Give a real platform a row of its own."""
+    outcome = way(folder, kind=kind)
+    outcome.platform = kind if kind in NEVER_REACHED else None
+    return outcome
+
+
 def real_ways(platform: str, points: Iterable[str], kills: int) -> Iterator[Way]:
     """Through the real adapter: every point once, then at random."""
     for point in points:
         if point not in NEVER_REACHED[platform]:
             yield partial(kill_at, point=point, nth=1, kind=platform)
     if kills:
-        yield partial(storm, kind=platform)
-        yield partial(poison, kind=platform)
+        yield partial(_named, storm, platform)
+        yield partial(_named, poison, platform)
     for batch in range(0, kills, BATCH):
         yield partial(kill_at_random, kills=min(BATCH, kills - batch), kind=platform, seed=batch)
 
@@ -109,7 +138,7 @@ def _in_a_folder(way: Way) -> Outcome:
 
 def _tell(outcomes: list[Outcome], whole: int, seconds: float) -> None:
     last = outcomes[-1]
-    bad = sum(not outcome.verdict.is_clean for outcome in outcomes)
+    bad = sum(not outcome.is_good for outcome in outcomes)
     kills = sum(outcome.kills for outcome in outcomes)
     word = "" if last.verdict.is_clean else f"  LOST {last.verdict.lost} TWICE {last.verdict.twice}"
     print(
@@ -122,9 +151,13 @@ def rows(outcomes: Iterable[Outcome]) -> list[Row]:
     """One for each point, in the order in which a message meets them."""
     found: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.point, []).append(outcome)
-    order = [*ALL_POINTS, "storm", "poison", "random", "power cut"]
-    return [_row(point, found[point]) for point in order if point in found]
+        found.setdefault(outcome.row, []).append(outcome)
+    return in_order(_row(name, each) for name, each in found.items())
+
+
+def in_order(found: Iterable[Row]) -> list[Row]:
+    """As a message meets them, then what happens to all of them."""
+    return sorted(found, key=lambda row: ROWS.index(str(row["point"])))
 
 
 def _row(point: str, outcomes: list[Outcome]) -> Row:
@@ -169,12 +202,15 @@ def main() -> int:
         parser.add_argument(
             f"--{platform}", action="store_const", dest="platform", const=platform, help=through
         )
+    parser.add_argument("--storms", action="store_true", help="storms and poison only")
     asked = parser.parse_args()
     # The times to readiness in the table are those of real starts.
     os.environ[full_length.VARIABLE] = "1"
     points = ALL_POINTS if asked.only is None else asked.only
     if asked.platform is not None:
         outcomes = run([*real_ways(asked.platform, points, asked.kills)])
+    elif asked.storms:
+        outcomes = run([*storms()])
     else:
         outcomes = run([*ways(points, asked.kills, asked.cuts)])
     found = rows(outcomes)
@@ -182,10 +218,18 @@ def main() -> int:
     missed = sorted({outcome.point for outcome in outcomes if not outcome.reached})
     if missed:
         print(f"never reached: {', '.join(missed)}", file=sys.stderr)
+    if asked.storms:
+        found = in_order([*_kept(found), *found])
     if asked.only is None and asked.platform is None:
         RESULTS.write_text(json.dumps(found, indent=2) + "\n")
         write_readme(table(found))
-    return int(bool(missed) or not all(outcome.verdict.is_clean for outcome in outcomes))
+    return int(bool(missed) or not all(outcome.is_good for outcome in outcomes))
+
+
+def _kept(found: list[Row]) -> list[Row]:
+    """The rows of the last whole run that these do not replace."""
+    new = {row["point"] for row in found}
+    return [row for row in json.loads(RESULTS.read_text()) if row["point"] not in new]
 
 
 if __name__ == "__main__":

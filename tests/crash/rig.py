@@ -137,6 +137,10 @@ class Rig:
         self._daemon.send_signal(how)
         return self.ended()
 
+    def tell_as_systemd_does(self) -> None:
+        """The daemon was killed from outside: its unit leaves that for the next start."""
+        (self.state / "exit-status").write_text("signal killed KILL\n")
+
     def ended(self) -> int:
         """How the daemon ended, once it has."""
         assert self._daemon is not None

@@ -12,9 +12,10 @@ from turngate.gateway.domain.ids import (
     SessionKey,
     TurnId,
 )
-from turngate.gateway.domain.messages import InboundMessage, InboxState
-from turngate.gateway.domain.store_values import Accepted, InboxItem
+from turngate.gateway.domain.messages import InboundMessage, InboxState, MessageKind
+from turngate.gateway.domain.store_values import MOST_UNREADABLE, Accepted, InboxItem
 from turngate.gateway.stores.texts import scrub, scrubbed
+from turngate.gateway.stores.unreadable import with_raw_only
 
 _AT_WORK = (InboxState.WAITING, InboxState.RUNNING)
 
@@ -45,6 +46,46 @@ class MemoryInbox:
         for event in events:
             self._seen.setdefault(event, (id_, now))
         return Accepted(id=id_, duplicate=bool(known))
+
+    def set_aside(
+        self, message: InboundMessage, key: SessionKey, reason: str, now: datetime
+    ) -> Accepted:
+        """A dead letter. The oldest of its kind make room."""
+        accepted = self.accept(with_raw_only(message), key, now)
+        if not accepted.duplicate:
+            self.fail((accepted.id,), InboxState.DEAD, reason)
+            for id_ in self._unreadable()[:-MOST_UNREADABLE]:
+                del self._items[id_]
+        return accepted
+
+    def accept_again(
+        self, inbox: InboxId, message: InboundMessage, key: SessionKey, now: datetime
+    ) -> Accepted:
+        """In the place of the event that it could not be read from."""
+        item = self.given_up(inbox)
+        if item.message.kind is not MessageKind.UNREADABLE:
+            raise AlreadySettled(f"inbound message {inbox} is {item.state}")
+        self._items[inbox] = replace(
+            item, key=key, message=scrubbed(message), state=InboxState.WAITING, reason=None
+        )
+        source = message.source
+        for event in message.event_ids:
+            self._seen.setdefault(f"{source.platform}/{source.account}:{event}", (inbox, now))
+        return Accepted(id=inbox, duplicate=False)
+
+    def forget_unreadable(self, before: datetime) -> int:
+        """Those that were set aside before then."""
+        old = [id_ for id_ in self._unreadable() if self._items[id_].received_at < before]
+        for id_ in old:
+            del self._items[id_]
+        return len(old)
+
+    def _unreadable(self) -> list[InboxId]:
+        return sorted(
+            id_
+            for id_, item in self._items.items()
+            if item.message.kind is MessageKind.UNREADABLE and id_ not in self._settled
+        )
 
     def amend(self, inbox: InboxId, text: str) -> bool:
         """Other words for one that still waits for its first turn."""

@@ -50,6 +50,14 @@ class MemoryQuestions:
                 closed.append(id_)
         return closed
 
+    def close(self, question: PartId) -> bool:
+        """Whether it was open."""
+        asked = self._asked.get(question)
+        if asked is None or asked.state is not QuestionState.OPEN:
+            return False
+        self._asked[question] = replace(asked, state=QuestionState.CLOSED)
+        return True
+
     def open(self) -> list[Asked]:
         """All that may be answered, oldest first."""
         return [

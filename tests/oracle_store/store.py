@@ -87,6 +87,7 @@ from turngate.gateway.domain.usage import (
 )
 from turngate.gateway.rules.session_lifecycle import answered
 from turngate.gateway.stores import jsonl
+from turngate.gateway.stores.unreadable import make_sure_it_can_be_read, refusable
 
 LIVE_ENTRIES = 2000
 
@@ -134,6 +135,7 @@ class MemoryStore:
     async def accept(
         self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None
     ) -> Accepted:
+        make_sure_it_can_be_read(message)
         with self._lock:
             now = self._clock.now()
             self._accounts.note_message(message)
@@ -144,9 +146,30 @@ class MemoryStore:
 
     async def reject(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         with self._lock:
-            accepted = await self.accept(message, key)
+            accepted = await self.accept(refusable(message, self._clock.now()), key)
             if not accepted.duplicate:
                 self._inbox.settle((accepted.id,), InboxState.REFUSED, reason, self._clock.now())
+            return accepted
+
+    async def set_aside(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+        with self._lock:
+            now = self._clock.now()
+            self._accounts.note_message(message)
+            return self._inbox.set_aside(message, key, reason, now)
+
+    async def accept_again(
+        self,
+        inbox: InboxId,
+        message: InboundMessage,
+        key: SessionKey,
+        *,
+        choosing: Choice | None = None,
+    ) -> Accepted:
+        make_sure_it_can_be_read(message)
+        with self._lock:
+            accepted = self._inbox.accept_again(inbox, message, key, self._clock.now())
+            if choosing is not None:
+                self._questions.choose(choosing, accepted.id)
             return accepted
 
     async def amend(self, inbox: InboxId, text: str) -> bool:
@@ -224,6 +247,11 @@ class MemoryStore:
     async def questions(self) -> list[Asked]:
         with self._lock:
             return self._questions.open()
+
+    async def close_question(self, question: PartId, *parts: Part) -> tuple[Part, ...]:
+        with self._lock:
+            told = parts if self._questions.close(question) else ()
+            return self._work.put_out(None, None, told, self._clock.now())
 
     async def answered(self, inbox: InboxId) -> Asked | None:
         with self._lock:
@@ -440,6 +468,7 @@ class MemoryStore:
             pruned = self._upkeep.prune_sessions(now, empty_after, archive_after)
             if keep is not None:
                 pruned += self._upkeep.forget_talk(now, keep)
+            pruned += self._upkeep.forget_unreadable(now)
             return pruned + self._upkeep.forget_work(now - forget_after)
 
     async def transcript(

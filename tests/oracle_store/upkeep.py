@@ -17,7 +17,7 @@ from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
 from turngate.gateway.domain.messages import InboxState
 from turngate.gateway.domain.session import EndReason, Session
-from turngate.gateway.domain.store_values import Pruned
+from turngate.gateway.domain.store_values import UNREADABLE_KEPT, Pruned
 from turngate.gateway.rules.retention import (
     is_disused,
     is_empty,
@@ -63,6 +63,10 @@ class MemoryUpkeep:
         for session in self.sessions.all():
             pruned += self._forget(session, now, said_before(now, keep))
         return pruned
+
+    def forget_unreadable(self, now: datetime) -> Pruned:
+        """Events that could not be converted and that nobody looked at."""
+        return Pruned(forgotten=self.inbox.forget_unreadable(now - UNREADABLE_KEPT))
 
     def forget_work(self, before: datetime) -> Pruned:
         """Old work that is settled or given up, and whatever ran out."""

@@ -17,13 +17,14 @@ from tests.oracle_store.questions import MemoryQuestions
 from tests.oracle_store.sessions import MemorySessions
 from tests.oracle_store.transcripts import MemoryTranscripts
 from tests.oracle_store.turns import MemoryTurns
+from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.ids import (
     EntryId,
     InboxId,
     SessionId,
     TurnId,
 )
-from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.messages import InboxState, MessageKind
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.session import Opened
 from turngate.gateway.domain.store_values import (
@@ -36,6 +37,7 @@ from turngate.gateway.domain.store_values import (
     Trace,
 )
 from turngate.gateway.domain.transcript import Entry
+from turngate.gateway.stores.unreadable import NOT_READ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,8 @@ class MemoryWork:
         Back to work; a message that had a turn goes on with it, and so do the others of that turn.
         """
         item = self.inbox.given_up(inbox)
+        if item.message.kind is MessageKind.UNREADABLE:
+            raise Refused(NOT_READ.format(inbox))
         if item.turn is None:
             self.inbox.requeue((inbox,), InboxState.WAITING)
         else:

@@ -380,6 +380,26 @@ class TestResume:
 
             assert "There is no such conversation here" in last(work)
 
+    async def test_the_present_conversation_is_said_to_be_the_present_one(self) -> None:
+        """Finding C12."""
+        async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:
+            await say_all(work, "apples", "/title Fruit")
+            here = await work.session()
+            for wanted in ("Fruit", "“fruit”", here.id, f"[{here.id}]"):
+                await say_all(work, f"/resume {wanted}")
+                assert last(work) == "You are in “Fruit” already."
+
+    @pytest.mark.parametrize("around", ["[{}]", "<{}>", '"{}"', "“{}”", "`{}`", "«{}»", '["{}"]'])
+    async def test_a_name_in_brackets_or_quotes_is_found(self, around: str) -> None:
+        """Finding C12."""
+        async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:
+            await say_all(work, "apples", "/title Fruit")
+            old = await work.session()
+            await say_all(work, "/new", f"/resume {around.format('Fruit')}")
+            assert (await work.session()).id == old.id
+            await say_all(work, "/new", f"/resume {around.format(old.id)}")
+            assert (await work.session()).id == old.id
+
     async def test_it_reaches_only_conversations_of_its_own_chat(self) -> None:
         async with at_work(policy_for(ScriptedAgent(answer=echo)), *memory()) as work:
             await work.say("secret of bob", source=at_desk("bobs"))

@@ -103,7 +103,7 @@ def test_the_status_is_one_document_of_the_shape_of_the_contract(state: Path) ->
         "lanes": {"busy", "waiting"},
         "inbox": {"waiting", "dead"},
         "outbox": {"waiting", "dead"},
-        "store": {"ok", "reason"},
+        "store": {"ok", "reason", "damaged_rows", "log_bytes", "no_checkpoint_since"},
     }
 
 
@@ -240,6 +240,11 @@ def test_each_change_says_what_it_did(state: Path) -> None:
     renamed = turngate(state, "sessions", "rename", session.id, "Plans \x1b[31m")
     archived = turngate(state, "sessions", "archive", session.id)
     back = turngate(state, "sessions", "archive", session.id, "--undo")
+    aimed = turngate(state, "sessions", "goal", session.id, "Ship it")
+    marked = turngate(state, "sessions", "important", session.id)
+    edited = turngate(state, "sessions", "edit", session.id, "1", "-", said="hello again")
+    shown = turngate(state, "sessions", "show", session.id)
+    turngate(state, "sessions", "important", session.id, "--undo")
     reset = turngate(state, "sessions", "reset", session.id, "--json")
     resumed = turngate(state, "sessions", "resume", session.id)
     pruned = turngate(state, "sessions", "prune", "--empty-after", "0s")
@@ -250,6 +255,11 @@ def test_each_change_says_what_it_did(state: Path) -> None:
     assert renamed.stdout == f"Renamed: {named}"
     assert archived.stdout == f"Archived: {named}"
     assert back.stdout == f"Unarchived: {named}"
+    assert aimed.stdout == f"Set the goal: {named}"
+    assert marked.stdout == f"Marked as important: {named}"
+    assert edited.stdout == f"Edited: {named}"
+    assert "hello again" in shown.stdout
+    assert "Ship it" in shown.stdout
     assert json.loads(reset.stdout)["id"] != session.id
     assert resumed.stdout == f"Resumed: {named}"
     said = (

@@ -492,9 +492,13 @@ class TestAcrossRestarts:
             old = await asked(work)
             await work.adapter.until_sent(1)
 
-        agent = Asking(DEPLOY)
-        async with life(tmp_path, policy_for(agent)) as work:
+        agent, adapter = Asking(DEPLOY), Editing()
+        async with life(tmp_path, policy_for(agent), adapter) as work:
             new = await asked(work)
+            # Finding C18: the old one says that it is closed, so that no two look open.
+            (_, closed), *_ = adapter.edits
+            assert (closed.text.split("\n\n")[0], closed.buttons) == (old.text, ())
+            assert "closed: I was interrupted" in closed.text
             await work.pipeline.receive(press(old.buttons[1].nonce))
             await work.adapter.until_sent(2)
             assert (agent.told, work.adapter.texts[-1]) == ([], "This question is no longer open.")

@@ -689,8 +689,10 @@ def test_a_delivery_before_the_cut_is_not_live_though_its_answer_is() -> None:
     assert live_start([user("u1"), delivery("d"), user("u2")], 1) == 2
 
 
-def test_without_a_user_turn_after_the_cut_the_latest_before_it_stays_live_over_the_cap() -> None:
-    assert live_start([user("u1"), user("u2"), calling("c"), result("c"), delivery("d")], 2) == 1
+def test_without_a_user_turn_after_the_cut_the_cap_holds_all_the_same() -> None:
+    """Finding C8: 500 deliveries after one user turn were all live."""
+    assert live_start([user("u1"), user("u2"), calling("c"), result("c"), delivery("d")], 2) == 4
+    assert live_start([user("u1"), *[delivery(str(number)) for number in range(500)]], 20) == 481
 
 
 def test_a_command_is_no_user_turn_to_begin_at() -> None:
@@ -703,9 +705,9 @@ def test_without_any_user_turn_leading_results_are_not_live() -> None:
     assert live_start([calling("a", "b"), result("a"), result("b")], 2) == 3
 
 
-def test_a_cap_of_nothing_keeps_the_latest_user_turn_live() -> None:
-    assert live_start(talk(3), 0) == 4
-    assert live_start(talk(3), -1) == 4
+def test_a_cap_of_nothing_keeps_nothing_live() -> None:
+    assert live_start(talk(3), 0) == 6
+    assert live_start(talk(3), -1) == 6
     assert live_start([assistant("a")], -1) == 1
 
 

@@ -145,6 +145,15 @@ class TestOurOwnWords:
 
         assert told == "The agent coder is no longer there; main answers."
 
+    def test_an_agent_that_is_no_longer_there_is_named_once(self) -> None:
+        """Finding C14."""
+        session = replace(reset_session(None, had_activity=False), agent="coder")
+        (told,) = words_before(policy_for(ScriptedAgent()), session)
+        notice = said(Role.ASSISTANT, told, origin=Origin.COMMAND)
+        history = (user("hello"), notice, assistant("hi"))
+
+        assert words_before(policy_for(ScriptedAgent()), session, history) == []
+
     def test_what_broke_here_is_told_without_details(self) -> None:
         outcome = broken(message(id="m1"), NOON)
 

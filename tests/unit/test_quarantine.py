@@ -119,6 +119,19 @@ async def test_a_crash_loop_backs_off() -> None:
 
 
 @hurried
+async def test_a_crash_loop_without_suspects_backs_off_too() -> None:
+    begins = []
+    for crashes in (1, 2, 3, 20):
+        async with house() as at:
+            start = asyncio.get_running_loop().time()
+            at.quarantine.begin([], crashes=crashes)
+            at.run("new", takes=1)
+        begins.append(at.began[0][1] - start)
+
+    assert begins == pytest.approx([0, 2, 8, 10], abs=0.01)
+
+
+@hurried
 async def test_a_suspect_that_does_not_run_holds_nothing_back() -> None:
     async with house() as at:
         at.quarantine.begin([ONE], crashes=1)

@@ -159,8 +159,8 @@ def test_a_whole_number_is_a_float_where_a_float_is_wanted() -> None:
         (ReplyTo, {"message_id": "1", "to_bot": 1}, r"ReplyTo\.to_bot: expected bool, got int"),
         (
             SessionSource,
-            {"platform": "x", "chat_id": 99},
-            r"SessionSource\.chat_id: expected str, got int",
+            {"platform": "x", "chat_id": [99]},
+            r"SessionSource\.chat_id: expected str, got list",
         ),
         (
             ToolCall,
@@ -188,11 +188,11 @@ def test_a_malformed_record_says_which_field_is_wrong(
 
 def test_the_way_to_a_wrong_field_is_named_from_the_outside_in() -> None:
     record = to_dict(message())
-    record["reply_to"] = {"message_id": 7}
+    record["reply_to"] = {"message_id": [7]}
 
     with pytest.raises(
         MalformedRecord,
-        match=r"^InboundMessage\.reply_to: ReplyTo\.message_id: expected str, got int$",
+        match=r"^InboundMessage\.reply_to: ReplyTo\.message_id: expected str, got list$",
     ):
         from_dict(InboundMessage, record)
 
@@ -214,3 +214,14 @@ def test_a_number_that_no_database_takes_is_refused(number: int) -> None:
 def test_a_float_that_is_no_number_is_refused(number: float) -> None:
     with pytest.raises(MalformedRecord, match="is not a number"):
         from_dict(Cost, {"usd": number})
+
+
+def test_ids_may_be_written_as_numbers() -> None:
+    """Finding C13: other programs write them so."""
+    source = from_dict(SessionSource, {"platform": "x", "chat_id": 99, "user_id": 7})
+    record = to_dict(message()) | {"id": 12}
+
+    assert (source.chat_id, source.user_id) == ("99", "7")
+    assert from_dict(InboundMessage, record).id == "12"
+    with pytest.raises(MalformedRecord, match="expected str, got bool"):
+        from_dict(SessionSource, {"platform": "x", "chat_id": True})

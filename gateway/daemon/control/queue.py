@@ -8,7 +8,7 @@ for a platform's message id.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,7 +30,7 @@ from turngate.gateway.domain.ids import (
     PartId,
     SessionKey,
 )
-from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.messages import InboxState, MessageKind
 from turngate.gateway.domain.outbox import Part, PartState
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
@@ -51,6 +51,15 @@ _BY_HAND = "dropped by hand"
 GoOn = Callable[[InboxItem], None]
 LetGo = Callable[[SessionKey, InboxId], bool]
 SendOn = Callable[[Part], None]
+ReadAgain = Callable[[InboxItem], Awaitable[None]]
+
+
+async def needs_daemon(item: InboxItem) -> None:
+    """Refuse to convert an event again: no account is connected here."""
+    raise Refused(
+        f"in{item.id} is an event that could not be read, and only a running daemon can read it "
+        "again; start it with `turngate run`, then retry"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +75,14 @@ def queue_requests(
     go_on: GoOn = lambda item: None,
     send_on: SendOn = lambda part: None,
     let_go: LetGo = lambda key, inbox: False,
+    read_again: ReadAgain = needs_daemon,
 ) -> Requests:
     """
     Return the verbs by name. In a daemon `go_on` and `send_on` resume requeued work, which
-    otherwise waits for the next start, and `let_go` removes a dropped message from its lane.
+    otherwise waits for the next start, `let_go` removes a dropped message from its lane, and
+    `read_again` takes in an event that could not be converted before.
     """
-    verbs = _QueueVerbs(store, clock, go_on, send_on, let_go)
+    verbs = _QueueVerbs(store, clock, go_on, send_on, let_go, read_again)
     return {
         "queue.list": verbs.list,
         "queue.show": taking(WorkArgs, verbs.show),
@@ -83,13 +94,20 @@ def queue_requests(
 
 class _QueueVerbs:
     def __init__(
-        self, store: Store, clock: Clock, go_on: GoOn, send_on: SendOn, let_go: LetGo
+        self,
+        store: Store,
+        clock: Clock,
+        go_on: GoOn,
+        send_on: SendOn,
+        let_go: LetGo,
+        read_again: ReadAgain,
     ) -> None:
         self._store = store
         self._clock = clock
         self._go_on = go_on
         self._send_on = send_on
         self._let_go = let_go
+        self._read_again = read_again
 
     async def list(self, args: Args, line: Line) -> Json:
         """
@@ -113,8 +131,13 @@ class _QueueVerbs:
         now = self._clock.now()
         if table == "in":
             trace = await self._store.trace(InboxId(number))
-            text = trace.item.message.text
-            return {**_item_json(trace.item, now), "text": text, "steps": _steps_json(trace.steps)}
+            message = trace.item.message
+            return {
+                **_item_json(trace.item, now),
+                "text": message.text,
+                "raw": message.raw,
+                "steps": _steps_json(trace.steps),
+            }
         part = await self._part(PartId(number))
         keys = await self._keys([part])
         return {**_part_json(part, keys, now), "text": part.text}
@@ -124,12 +147,21 @@ class _QueueVerbs:
         table, number = _row(asked.id)
         now = self._clock.now()
         if table == "in":
-            item = await self._store.requeue(InboxId(number))
-            self._go_on(item)
-            return _item_json(item, now)
+            return _item_json(await self._retry(InboxId(number)), now)
         part = await self._store.requeue_part(PartId(number))
         self._send_on(part)
         return _part_json(part, await self._keys([part]), now)
+
+    async def _retry(self, inbox: InboxId) -> InboxItem:
+        item = (await self._store.trace(inbox)).item
+        is_dead = item.state is InboxState.DEAD
+        if is_dead and item.message.kind is MessageKind.UNREADABLE:
+            await self._read_again(item)
+            return (await self._store.trace(inbox)).item
+
+        item = await self._store.requeue(inbox)
+        self._go_on(item)
+        return item
 
     async def drop(self, asked: WorkArgs, line: Line) -> Json:
         """Give up one row for good."""

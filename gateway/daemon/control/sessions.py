@@ -13,14 +13,14 @@ from turngate.gateway.daemon.control.requests import (
     taking,
 )
 from turngate.gateway.daemon.control.usage import tokens_json
-from turngate.gateway.domain.errors import Refused, UnknownSession
+from turngate.gateway.domain.errors import Refused, UnknownEntry, UnknownSession
 from turngate.gateway.domain.ids import SessionId, SessionKey
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.serialization import Json, to_dict
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import Pruned, SessionFilter
 from turngate.gateway.domain.text import clean_label
-from turngate.gateway.domain.transcript import Entry
+from turngate.gateway.domain.transcript import Entry, Media, Text
 from turngate.gateway.domain.usage import CostStatus
 from turngate.gateway.rules.retention import CleanUpRules
 
@@ -56,6 +56,10 @@ def session_requests(
         "sessions.export": taking(Named, verbs.export),
         "sessions.rename": taking(Rename, verbs.rename),
         "sessions.archive": taking(Archive, verbs.archive),
+        "sessions.goal": taking(Goal, verbs.goal),
+        "sessions.important": taking(Important, verbs.important),
+        "sessions.edit": taking(EditEntry, verbs.edit),
+        "sessions.delete-entry": taking(NamedEntry, verbs.delete_entry),
         "sessions.reset": taking(Named, verbs.reset),
         "sessions.resume": taking(Named, verbs.resume),
         "sessions.delete": taking(Named, verbs.delete),
@@ -100,6 +104,39 @@ class Archive:
 
     id: str
     undo: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """The goal of a session, which its agent is told; an empty one removes it."""
+
+    id: str
+    goal: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Important:
+    """The session to mark as important, or with `undo` not any more."""
+
+    id: str
+    undo: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedEntry:
+    """One message of a session."""
+
+    id: str
+    entry: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditEntry:
+    """The new text of one message. Its files stay."""
+
+    id: str
+    entry: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +208,43 @@ class _SessionVerbs:
         session = await self._find(asked.id)
         await self._store.archive(session.id, archived=not asked.undo)
         return session_json(await self._store.session(session.id))
+
+    async def goal(self, asked: Goal, line: Line) -> Json:
+        session = await self._find(asked.id)
+        await self._store.set_goal(session.id, asked.goal.strip() or None)
+        return session_json(await self._store.session(session.id))
+
+    async def important(self, asked: Important, line: Line) -> Json:
+        session = await self._find(asked.id)
+        await self._store.mark_important(session.id, important=not asked.undo)
+        return session_json(await self._store.session(session.id))
+
+    async def edit(self, asked: EditEntry, line: Line) -> Json:
+        """Replace the text of one message; a turn that runs has been shown the old one."""
+        session = await self._find(asked.id)
+        if not asked.text.strip():
+            raise Refused("a message needs a text; `turngate sessions delete-entry` deletes it")
+
+        entry = await self._entry(session, asked.entry)
+        files = (block for block in entry.content if isinstance(block, Media))
+        await self._store.edit_entry(session.id, entry.id, (Text(asked.text), *files))
+        return session_json(await self._store.session(session.id))
+
+    async def delete_entry(self, asked: NamedEntry, line: Line) -> Json:
+        """Delete one message; a turn that runs has been shown it."""
+        session = await self._find(asked.id)
+        await self._store.delete_entry(session.id, (await self._entry(session, asked.entry)).id)
+        return session_json(await self._store.session(session.id))
+
+    async def _entry(self, session: Session, written: str) -> Entry:
+        transcript = await self._store.transcript(session.id, with_archived=True)
+        for entry in transcript.entries:
+            if written in (entry.id, str(entry.seq)):
+                return entry
+        raise UnknownEntry(
+            f"session {session.id} has no message {written}; `turngate sessions show "
+            f"{session.id}` shows those there are"
+        )
 
     async def reset(self, asked: Named, line: Line) -> Json:
         """Return the new session of the same key."""
@@ -259,6 +333,7 @@ def session_json(session: Session) -> dict[str, Json]:
         "messages": session.messages,
         "archived": session.archived,
         "important": session.important,
+        "goal": session.goal,
         "owner": session.owner,
         "current": session.current,
         "tokens": tokens_json(tokens),

@@ -43,10 +43,15 @@ class BackupStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
-    """The reason why nothing can be written, and whether the database is damaged."""
+    """
+    The reason why nothing can be written, whether the database is damaged, the size of its log in
+    bytes, and since when no checkpoint came through.
+    """
 
     reason: str | None = None
     damaged: bool = False
+    log_bytes: int | None = None
+    no_checkpoint_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +111,13 @@ def status_json(daemon: DaemonStatus, depth: Depth | None, store: StoreStatus) -
         "lanes": {"busy": daemon.lanes_busy, "waiting": daemon.lanes_waiting},
         "inbox": _work_json(depth.inbox_waiting, depth.inbox_dead) if depth else _work_json(),
         "outbox": _work_json(depth.outbox_waiting, depth.outbox_dead) if depth else _work_json(),
-        "store": {"ok": store.reason is None, "reason": store.reason},
+        "store": {
+            "ok": store.reason is None,
+            "reason": store.reason,
+            "damaged_rows": depth.damaged_rows if depth else None,
+            "log_bytes": store.log_bytes,
+            "no_checkpoint_since": _moment(store.no_checkpoint_since),
+        },
         "backup": None if daemon.backup is None else _backup_json(daemon.backup),
     }
 

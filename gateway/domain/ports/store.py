@@ -78,13 +78,35 @@ class Store(People, Protocol):
         Put a message into the inbox unless one of its event ids was seen. Called before the
         platform is acknowledged.
 
-        With `choosing` it answers that question, unless it is no longer open.
+        With `choosing` it answers that question, unless it is no longer open. Raises
+        MalformedRecord for a message with a value of the wrong type, which could not be read again.
         """
 
     async def reject(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         """
         Record why a message is not answered: ids, reason and time, no text and no names.
         Deduplicated.
+        """
+
+    async def set_aside(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+        """
+        Store an event that could not be converted as a dead letter, with its raw form. Deduplicated
+        and bounded: see LONGEST_RAW, MOST_UNREADABLE and UNREADABLE_KEPT.
+        """
+
+    async def accept_again(
+        self,
+        inbox: InboxId,
+        message: InboundMessage,
+        key: SessionKey,
+        *,
+        choosing: Choice | None = None,
+    ) -> Accepted:
+        """
+        Put the message that an event set aside has become into the inbox, in the place of its dead
+        letter.
+
+        AlreadySettled if it is none any more.
         """
 
     async def amend(self, inbox: InboxId, text: str) -> bool:
@@ -173,6 +195,13 @@ class Store(People, Protocol):
 
     async def questions(self) -> list[Asked]:
         """Return the open questions, oldest first, including expired ones until they are pruned."""
+
+    async def close_question(self, question: PartId, *parts: Part) -> tuple[Part, ...]:
+        """
+        Close a question that nothing waits for any more, and send what is said about it.
+
+        If it is no longer open, nothing is sent.
+        """
 
     async def answered(self, inbox: InboxId) -> Asked | None:
         """Return the question that this message answered."""

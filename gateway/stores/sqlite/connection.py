@@ -13,6 +13,7 @@ from pathlib import Path
 
 from turngate.gateway.domain.errors import StoreDamaged, StoreUnavailable
 from turngate.gateway.stores.sqlite.backup import keep_copy
+from turngate.gateway.stores.sqlite.copy import text_of
 from turngate.gateway.stores.sqlite.file_identity import FileIdentity
 from turngate.gateway.stores.sqlite.migrations import (
     migrate,
@@ -84,6 +85,7 @@ def open_database(path: Path, index: SearchIndex, lock_timeout: float) -> Databa
         refuse_foreign(guard)
         db = opened.enter_context(closing(_connect(path, lock_timeout)))
         _set_up(db)
+        db.text_factory = text_of
         presence = _watched(path)
         opened.callback(presence.close)
         # Before the first write, which would extend the truncated log.

@@ -88,6 +88,11 @@ def copy_database(
         os.close(descriptor)
 
 
+def text_of(written: bytes) -> str:
+    """Decode a text. Invalid UTF-8 is found by the checksum of its row, which tells which it is."""
+    return written.decode("utf-8", "replace")
+
+
 def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
     """
     Open a read-only connection. `is_alone`: no other process writes, so no lock and log are needed.
@@ -99,8 +104,7 @@ def reading(path: Path, *, is_alone: bool = False) -> sqlite3.Connection:
         isolation_level=None,
         timeout=_BUSY_TIMEOUT,
     )
-    # Invalid UTF-8 is found by the checksum of its row, which tells which row it is.
-    db.text_factory = lambda written: written.decode("utf-8", "replace")
+    db.text_factory = text_of
 
     return db
 

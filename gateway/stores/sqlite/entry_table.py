@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.errors import StoreDamaged, UnknownEntry
+from turngate.gateway.domain.errors import RowDamaged, UnknownEntry
 from turngate.gateway.domain.ids import EntryId, SessionId
 from turngate.gateway.domain.session import Session
 from turngate.gateway.domain.store_values import Transcript
@@ -19,6 +19,7 @@ from turngate.gateway.domain.transcript import (
     Origin,
 )
 from turngate.gateway.rules.session_lifecycle import preview_of
+from turngate.gateway.stores.sqlite.damaged_rows import usable
 from turngate.gateway.stores.sqlite.recent_entries import RecentEntries
 from turngate.gateway.stores.sqlite.rows import (
     ENTRY_COLUMNS,
@@ -82,7 +83,7 @@ class EntryTable:
         # it must come first, and older summaries must not be shown.
         summary = db.execute(f"{SELECT} WHERE seq = ?", (session.summary_seq,)).fetchone()
         return (
-            entry_from_row(summary),
+            *usable(db, entry_from_row, [summary] if summary is not None else []),
             *(entry for entry in newest if entry.origin is not Origin.SUMMARY),
         )
 
@@ -98,13 +99,13 @@ class EntryTable:
         """Return an entry by id. Raises UnknownEntry."""
         # Ids are made from sequence numbers, except those that an entry brought along.
         guess = db.execute(f"{SELECT} WHERE seq = ? AND session = ?", (seq_of(id_), n)).fetchone()
-        if guess is not None:
-            entry = entry_from_row(guess)
+        for entry in usable(db, entry_from_row, [guess] if guess is not None else []):
             if entry.id == id_:
                 return entry
 
         named = db.execute(
-            f"{SELECT} WHERE session = ? AND body IS NOT NULL AND json_extract(body, '$.id') = ?",
+            f"{SELECT} WHERE session = ? AND body IS NOT NULL AND json_valid(body)"
+            " AND json_extract(body, '$.id') = ?",
             (n, id_),
         ).fetchone()
         if named is None:
@@ -163,7 +164,7 @@ def _read(db: sqlite3.Connection, n: int, count: int, before: int) -> list[Entry
     rows = db.execute(
         f"{SELECT} WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?", (n, before, count)
     ).fetchall()
-    return [entry_from_row(row) for row in reversed(rows)]
+    return [*usable(db, entry_from_row, reversed(rows))]
 
 
 def asked_between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entry, ...]:
@@ -178,7 +179,7 @@ def between(db: sqlite3.Connection, n: int, first: int, last: int) -> tuple[Entr
     rows = db.execute(
         f"{SELECT} WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq", (n, first, last)
     ).fetchall()
-    return tuple(entry_from_row(row) for row in rows)
+    return tuple(usable(db, entry_from_row, rows))
 
 
 def readable(rows: Iterable[Fetched]) -> Transcript:
@@ -188,7 +189,7 @@ def readable(rows: Iterable[Fetched]) -> Transcript:
     for row in rows:
         try:
             entries.append(entry_from_row(row))
-        except StoreDamaged:
+        except RowDamaged:
             damaged.append(row[0])
     return Transcript(entries=tuple(entries), damaged=tuple(damaged))
 
@@ -205,7 +206,7 @@ def after_rewrite(db: sqlite3.Connection, n: int, session: Session) -> Session:
     rows = db.execute(
         f"{SELECT} WHERE session = ? ORDER BY seq LIMIT ?", (n, _PREVIEW_ENTRIES)
     ).fetchall()
-    preview, preview_by = preview_of(entry_from_row(row) for row in rows)
+    preview, preview_by = preview_of(usable(db, entry_from_row, rows))
     summary = session.summary_seq
     has_summary = bool(
         db.execute("SELECT 1 FROM entries WHERE session = ? AND seq = ?", (n, summary)).fetchone()
@@ -264,13 +265,6 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
         (n, max(target, 1) - 1),
     ).fetchone()[0]
     found = db.execute(f"{people} AND seq >= ? ORDER BY seq LIMIT 1", (n, cut)).fetchone()
-    found = (
-        found
-        or db.execute(
-            f"{people} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT 1",
-            (n, session.archived_through, cut),
-        ).fetchone()
-    )
     if found is None:
         return _first_without_a_caller(db, n, cut)
 
@@ -287,7 +281,7 @@ def _live_start(db: sqlite3.Connection, n: int, session: Session, target: int) -
 
 
 def _first_without_a_caller(db: sqlite3.Connection, n: int, cut: int) -> int:
-    """Return the start if no user ever wrote: not a tool result, whose call would be missing."""
+    """Return the start if no user wrote since: not a tool result, whose call would be missing."""
     row = db.execute(
         "SELECT seq FROM entries WHERE session = ? AND seq >= ? AND role != 'tool' ORDER BY seq "
         "LIMIT 1",

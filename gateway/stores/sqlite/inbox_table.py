@@ -9,7 +9,6 @@ from datetime import datetime
 
 from turngate.gateway.domain.errors import (
     AlreadySettled,
-    StoreDamaged,
     UnknownWork,
 )
 from turngate.gateway.domain.ids import (
@@ -17,21 +16,23 @@ from turngate.gateway.domain.ids import (
     SessionKey,
     TurnId,
 )
-from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.store_values import Accepted, InboxItem
+from turngate.gateway.domain.messages import InboundMessage, MessageKind
+from turngate.gateway.domain.store_values import MOST_UNREADABLE, Accepted, InboxItem
 from turngate.gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
     checksum,
+    damaged,
     inbox_from_row,
     message_json,
     micros,
 )
 from turngate.gateway.stores.texts import scrub
+from turngate.gateway.stores.unreadable import refusable
 
 # Removes the text and all names: they would survive the deletion of their session. The checksum no
 # longer matches then, so only rows that are not settled are checked.
 _WORDLESS = (
-    "message = json_remove(message, '$.text', '$.attachments', '$.reply_to',"
+    "message = json_remove(message, '$.text', '$.attachments', '$.reply_to', '$.raw',"
     " '$.source.chat_name', '$.source.user_name', '$.source.chat_topic')"
 )
 
@@ -40,9 +41,7 @@ def accept(
     db: sqlite3.Connection, message: InboundMessage, key: SessionKey, now: datetime
 ) -> Accepted:
     """Store a message unless one of its dedupe ids was seen."""
-    source = message.source
-    # Event ids are unique within an account only.
-    events = [scrub(f"{source.platform}/{source.account}:{event}") for event in message.event_ids]
+    events = _events_of(message)
     first = _first_seen(db, events)
     if first is None:
         values = [scrub(key), message_json(message)]
@@ -55,10 +54,7 @@ def accept(
         inbox = first
 
     # For a duplicate too: the platform may redeliver it under an id that came only now.
-    db.executemany(
-        "INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",
-        [(event, inbox, micros(now)) for event in events],
-    )
+    _note_seen(db, inbox, events, now)
     return Accepted(id=InboxId(inbox or 0), duplicate=first is not None)
 
 
@@ -67,10 +63,57 @@ def reject(
 ) -> Accepted:
     """Record a message as refused, without its text and names."""
     # Removed before the insert: text that was once written stays in the log for a while.
-    accepted = accept(db, message.wordless, key, now)
+    accepted = accept(db, refusable(message, now), key, now)
     if not accepted.duplicate:
         settle(db, accepted.id, "refused", reason, now)
     return accepted
+
+
+def set_aside(
+    db: sqlite3.Connection, message: InboundMessage, key: SessionKey, reason: str, now: datetime
+) -> Accepted:
+    """Store an event that could not be converted as a dead letter. The oldest make room."""
+    accepted = accept(db, message, key, now)
+    if accepted.duplicate:
+        return accepted
+
+    db.execute(
+        "UPDATE inbox SET state = 'dead', reason = ?, aside = 'unreadable' WHERE n = ?",
+        (scrub(reason), accepted.id),
+    )
+    db.execute(
+        "DELETE FROM inbox WHERE n IN (SELECT n FROM inbox INDEXED BY inbox_aside"
+        " WHERE aside = 'unreadable' ORDER BY n DESC LIMIT -1 OFFSET ?)",
+        (MOST_UNREADABLE,),
+    )
+    return accepted
+
+
+def accept_again(
+    db: sqlite3.Connection, inbox: InboxId, message: InboundMessage, key: SessionKey, now: datetime
+) -> Accepted:
+    """Put a message in the place of the event that it could not be converted from."""
+    item = given_up(db, inbox)
+    if item.message.kind is not MessageKind.UNREADABLE:
+        raise AlreadySettled(f"inbound message {inbox} is {item.state}")
+
+    values = [scrub(key), message_json(message)]
+    db.execute(
+        "UPDATE inbox SET key = ?, message = ?, checksum = ?, state = 'waiting', reason = NULL,"
+        " aside = NULL WHERE n = ?",
+        (*values, checksum(values), inbox),
+    )
+    _note_seen(db, inbox, _events_of(message), now)
+    return Accepted(id=inbox, duplicate=False)
+
+
+def forget_unreadable(db: sqlite3.Connection, before: datetime) -> int:
+    """Delete events that were set aside before then; return how many."""
+    return db.execute(
+        "DELETE FROM inbox WHERE n IN (SELECT n FROM inbox INDEXED BY inbox_aside"
+        " WHERE aside = 'unreadable' AND received_at < ?)",
+        (micros(before),),
+    ).rowcount
 
 
 def amend(db: sqlite3.Connection, inbox: InboxId, text: str) -> bool:
@@ -89,6 +132,19 @@ def amend(db: sqlite3.Connection, inbox: InboxId, text: str) -> bool:
         (values[1], checksum(values), inbox),
     )
     return True
+
+
+def _events_of(message: InboundMessage) -> list[str]:
+    # Event ids are unique within an account only.
+    source = message.source
+    return [scrub(f"{source.platform}/{source.account}:{event}") for event in message.event_ids]
+
+
+def _note_seen(db: sqlite3.Connection, inbox: int | None, events: list[str], now: datetime) -> None:
+    db.executemany(
+        "INSERT OR IGNORE INTO seen VALUES (?, ?, ?)",
+        [(event, inbox, micros(now)) for event in events],
+    )
 
 
 def _first_seen(db: sqlite3.Connection, events: list[str]) -> int | None:
@@ -116,7 +172,7 @@ def turn_of(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> TurnId | None
             raise AlreadySettled(f"inbound message {n} is {state}")
         # After the state: a settled row has no valid checksum.
         if checksum(written[:2]) != written[2]:
-            raise StoreDamaged(f"inbox row {n} is not what was written")
+            raise damaged("inbox", n)
 
         turns.add(turn)
 
@@ -130,6 +186,13 @@ def without_turn(db: sqlite3.Connection, inbox: InboxId) -> None:
     """Raise AlreadySettled unless a row still waits for its first turn."""
     if turn_of(db, (inbox,)) is not None:
         raise AlreadySettled(f"inbound message {inbox} belongs to a turn")
+
+
+def was_interrupted(db: sqlite3.Connection, inbox: tuple[InboxId, ...]) -> bool:
+    """Return whether a turn of these waiting rows was lost that must not run again by itself."""
+    marks = ", ".join("?" * len(inbox))
+    query = f"SELECT max(attempts) FROM inbox WHERE n IN ({marks})"
+    return bool(db.execute(query, inbox).fetchone()[0])
 
 
 def begin(db: sqlite3.Connection, inbox: tuple[InboxId, ...], turn: TurnId) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from turngate.gateway.domain.errors import AlreadySettled, UnknownWork
+from turngate.gateway.domain.errors import AlreadySettled, Refused, UnknownWork
 from turngate.gateway.domain.ids import (
     PartId,
     SessionId,
@@ -19,6 +19,7 @@ from turngate.gateway.domain.outbox import (
     Sent,
 )
 from turngate.gateway.stores.sqlite import question_table
+from turngate.gateway.stores.sqlite.damaged_rows import DAMAGED
 from turngate.gateway.stores.sqlite.rows import (
     PART_COLUMNS,
     checksum,
@@ -104,6 +105,8 @@ def record_unsent(
 def requeue(db: sqlite3.Connection, part: PartId, now: datetime) -> Part:
     """Requeue a part that failed or is a dead letter."""
     _given_up(db, part)
+    if db.execute("SELECT aside FROM outbox WHERE n = ?", (part,)).fetchone()[0] is not None:
+        raise Refused(f"part {part} cannot be sent: {DAMAGED}; drop it")
     db.execute(
         f"UPDATE outbox SET state = 'pending', not_before = NULL, {ADD_STEP} WHERE n = ?",
         (step_line(now, "requeued"), part),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
-from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.pairing_records import (
     Approval,
@@ -21,6 +20,7 @@ from turngate.gateway.stores.sqlite.rows import (
     Fetched,
     Value,
     checksum,
+    damaged,
     micros,
     moment,
     source_from_json,
@@ -84,7 +84,7 @@ def approve(db: sqlite3.Connection, approval: Approval, now: datetime) -> Judged
 
     *values, written, state, asked_at, until = row
     if checksum(values) != written:
-        raise StoreDamaged("the row of a pairing code is not what was written")
+        raise damaged("pairings", values[0])
     # Not counted as wrong: it was a right code once, so it is no guess.
     if state != "pending":
         return Judged(guess=_AFTERWARDS[state])
@@ -130,7 +130,7 @@ def approved_from_row(row: Fetched) -> Approved:
     """Return the paired user of a row of APPROVED."""
     *values, written = row
     if checksum(values) != written:
-        raise StoreDamaged("the row of a person who was let in is not what was written")
+        raise damaged("people", "/".join(map(str, values[:3])))
     platform, account, id_, at, by = values
     return Approved(person=Person(platform=platform, account=account, id=id_), at=moment(at), by=by)
 

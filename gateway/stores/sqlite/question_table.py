@@ -6,7 +6,6 @@ import json
 import sqlite3
 from datetime import datetime
 
-from turngate.gateway.domain.errors import StoreDamaged
 from turngate.gateway.domain.ids import (
     InboxId,
     PartId,
@@ -22,6 +21,8 @@ from turngate.gateway.domain.store_values import (
 from turngate.gateway.stores.sqlite.rows import (
     Fetched,
     checksum,
+    damaged,
+    damaged_if_unreadable,
     micros,
 )
 from turngate.gateway.stores.texts import scrub
@@ -73,16 +74,25 @@ def close_of_turn(db: sqlite3.Connection, turn: TurnId) -> None:
     db.execute(f"UPDATE questions SET state = 'closed' WHERE {waits}", values)
 
 
+def close(db: sqlite3.Connection, question: PartId) -> bool:
+    """Close one question; False if it is not open."""
+    changed = db.execute(
+        "UPDATE questions SET state = 'closed' WHERE part = ? AND state = 'open'", (question,)
+    )
+    return changed.rowcount > 0
+
+
 def forget(db: sqlite3.Connection, before: datetime) -> int:
     """Delete questions that expired before then; return how many."""
     return db.execute("DELETE FROM questions WHERE expires_at < ?", (micros(before),)).rowcount
 
 
+@damaged_if_unreadable("questions")
 def asked_from_row(row: Fetched) -> Asked:
     """Return the question of a row of COLUMNS."""
     n, body, state, option, answered_by, message_id, written = row
     if checksum([body]) != written:
-        raise StoreDamaged(f"the row of question {n} is not what was written")
+        raise damaged("questions", n)
 
     return Asked(
         id=PartId(n),

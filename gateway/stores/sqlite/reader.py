@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +15,8 @@ from typing import TypeVar
 import aiosqlite
 
 from turngate.gateway.domain.errors import (
+    Refused,
+    RowDamaged,
     StoreDamaged,
     StoreUnavailable,
     UnknownSession,
@@ -39,12 +41,15 @@ from turngate.gateway.domain.store_values import (
 )
 from turngate.gateway.rules.session_lifecycle import due_before
 from turngate.gateway.stores.sqlite import entry_table
+from turngate.gateway.stores.sqlite.copy import text_of
+from turngate.gateway.stores.sqlite.damaged_rows import DAMAGED, SET_ASIDE
 from turngate.gateway.stores.sqlite.errors import FOREIGN_ERRORS, as_our_error
 from turngate.gateway.stores.sqlite.rows import (
     INBOX_COLUMNS,
     PART_COLUMNS,
     SESSION_COLUMNS,
     Fetched,
+    damaged,
     inbox_from_row,
     micros,
     moment,
@@ -79,6 +84,7 @@ _DUE = (
     " AND (last_interaction_at, n) > (?, ?) AND last_interaction_at < ? ORDER BY "
     "last_interaction_at, n LIMIT ?"
 )
+_LAST_INTERACTION = SESSION_COLUMNS.split(", ").index("last_interaction_at") + 1
 _SETTLED = {InboxState.DONE, InboxState.REFUSED, PartState.SENT}
 
 
@@ -91,11 +97,16 @@ class Reader:
     """
 
     def __init__(
-        self, path: Path, index: SearchIndex, report_damage: Callable[[str], StoreDamaged]
+        self,
+        path: Path,
+        index: SearchIndex,
+        report_damage: Callable[[str], StoreDamaged],
+        set_aside: Callable[[RowDamaged], None],
     ) -> None:
         self._uri = f"{path.absolute().as_uri()}?mode=ro"
         self._index = index
         self._report_damage = report_damage
+        self._set_aside = set_aside
         self._db: aiosqlite.Connection | None = None
         self._gate = threading.Lock()
         self._is_closed = False
@@ -140,9 +151,8 @@ class Reader:
 
     async def _open(self) -> None:
         db = await aiosqlite.connect(self._uri, uri=True)
-        # Invalid UTF-8 is found by the checksum of its row. Raised here, it would fail the whole
-        # query and hide all other rows.
-        db.text_factory = lambda written: written.decode("utf-8", "replace")
+        # Raised here, invalid UTF-8 would fail the whole query and hide all other rows.
+        db.text_factory = text_of
         self._db = db
 
     async def _finish(self) -> None:
@@ -170,19 +180,22 @@ class Reader:
         # Shielded: a cancelled caller must not cancel a future that aiosqlite's thread will set.
         return await asyncio.shield(asyncio.wrap_future(answer))
 
-    def decoded(self, decode: Callable[[Fetched], T], row: Fetched) -> T:
-        """Decode a row; damage stops all writes and is raised."""
-        try:
-            return decode(row)
-        except StoreDamaged as exc:
-            raise self._report_damage(str(exc)) from exc
+    def usable(self, decode: Callable[[Fetched], T], rows: Iterable[Fetched]) -> Iterator[T]:
+        """Yield the decoded rows; one that is damaged is set aside and left out."""
+        for row in rows:
+            try:
+                yield decode(row)
+            except RowDamaged as exc:
+                self._set_aside(exc)
 
     async def session(self, session: SessionId) -> Session:
         """Return a session. Raises UnknownSession, for a deleted one too."""
         rows = await self.rows(
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE id = ?", scrub(session)
         )
-        found = [self.decoded(session_from_row, row) for row in rows]
+        found = [*self.usable(session_from_row, rows)]
+        if rows and not found:
+            raise UnknownSession(SET_ASIDE.format(session))
         if not found or found[0].end_reason is EndReason.DELETED:
             raise UnknownSession(f"there is no session {session}; it may have been deleted")
         return found[0]
@@ -193,7 +206,7 @@ class Reader:
             f"SELECT {SESSION_COLUMNS}, checksum FROM sessions WHERE key = ? AND current",
             scrub(key),
         )
-        return self.decoded(session_from_row, rows[0]) if rows else None
+        return next(self.usable(session_from_row, rows), None)
 
     async def due(self, policy_of: PolicyOf, now: datetime) -> AsyncIterator[Session]:
         """Yield due sessions by platform and chat type, a page at a time, from `sessions_open`."""
@@ -207,16 +220,13 @@ class Reader:
                     rows = await self.rows(
                         _DUE, platform, chat_type.value, *cursor, micros(before), _PAGE
                     )
-                    for row in rows:
-                        yield self.decoded(session_from_row, row[1:])
+                    for session in self.usable(session_from_row, [row[1:] for row in rows]):
+                        yield session
 
                     if len(rows) < _PAGE:
                         break
 
-                    cursor = (
-                        micros(self.decoded(session_from_row, rows[-1][1:]).last_interaction_at),
-                        rows[-1][0],
-                    )
+                    cursor = (rows[-1][_LAST_INTERACTION], rows[-1][0])
 
     async def _platforms(self) -> AsyncIterator[str]:
         """Yield each platform that has open sessions."""
@@ -238,13 +248,7 @@ class Reader:
 
     def _readable_sessions(self, rows: list[Fetched]) -> list[Session]:
         """Decode rows. Runs on a worker thread: thousands of rows would block the event loop."""
-        sessions = []
-        for row in rows:
-            try:
-                sessions.append(session_from_row(row))
-            except StoreDamaged as exc:
-                self._report_damage(str(exc))
-        return sessions
+        return [*self.usable(session_from_row, rows)]
 
     async def work(
         self,
@@ -259,7 +263,7 @@ class Reader:
         """
         Return rows of the inbox or outbox in these states, oldest first.
 
-        Rows in an unknown state are included: decoding them reports the damage.
+        Rows in an unknown state are included: decoding them finds the damage.
         """
         is_open = not with_settled or not set(states) & _SETTLED
         source = (
@@ -292,6 +296,7 @@ class Reader:
             outbox_dead=outbox.get("dead", (0, 0))[0],
             inbox_oldest=_oldest(at_work),
             outbox_oldest=_oldest(on_its_way),
+            damaged_rows=(await self.rows("SELECT count(*) FROM damaged"))[0][0],
         )
 
     async def _open_by_state(self, table: str, since: str) -> dict[str, tuple[int, int]]:
@@ -306,7 +311,8 @@ class Reader:
         """Return the inbox rows with this platform message id, newest first."""
         # A full scan: only the trace command asks, and an index would cost a write per message.
         rows = await self.rows(
-            "SELECT n FROM inbox WHERE json_extract(message, '$.id') = ? ORDER BY n DESC",
+            "SELECT n FROM inbox WHERE json_valid(message)"
+            " AND json_extract(message, '$.id') = ? ORDER BY n DESC",
             scrub(message_id),
         )
         return [InboxId(row[0]) for row in rows]
@@ -325,7 +331,9 @@ class Reader:
             raise UnknownWork(f"there is no inbound message {inbox}")
 
         *row, settled_at, turn_steps, session = found[0]
-        item = self.decoded(inbox_from_row, tuple(row))
+        item = next(self.usable(inbox_from_row, [tuple(row)]), None)
+        if item is None:
+            raise Refused(f"inbound message {inbox}: {DAMAGED}; `turngate repair` tells more")
         steps = [Step(at=item.received_at, step="stored"), *read_steps(turn_steps or "")]
         if settled_at is not None:
             steps.append(
@@ -342,7 +350,7 @@ class Reader:
             item.message.id,
         )
         steps += [step for part in outgoing for step in read_steps(part[0])]
-        parts = tuple(self.decoded(part_from_row, part[1:]) for part in outgoing)
+        parts = tuple(self.usable(part_from_row, [part[1:] for part in outgoing]))
         return Trace(item=item, session=session, steps=tuple(steps), parts=parts)
 
     async def newest_entries(self, session: SessionId, floor: int, count: int | None) -> Transcript:
@@ -372,7 +380,7 @@ class Reader:
             return hits
 
         rows = await self.rows(
-            f"{_HITS} AND seq IN (SELECT rowid FROM entry_index WHERE entry_index MATCH ? AND "
+            f"{_HITS} AND seq IN (SELECT rowid FROM entry_words WHERE entry_words MATCH ? AND "
             "rowid <= ?)"
             " ORDER BY seq DESC LIMIT ?",
             expression,
@@ -393,7 +401,7 @@ class Reader:
                 below,
                 _CHUNK,
             )
-            for seq in await asyncio.to_thread(self._containing, rows, words):
+            for seq in await asyncio.to_thread(_containing, rows, words):
                 for row in await self.rows(f"{_HITS} AND seq = ?", seq):
                     for hit in self._hit(row):
                         yield hit
@@ -406,16 +414,6 @@ class Reader:
 
             below = rows[-1][0]
 
-    def _containing(self, rows: list[Fetched], words: list[str]) -> list[int]:
-        found = []
-        for seq, text, body in rows:
-            try:
-                if contains_words(words_of(text, body), words):
-                    found.append(seq)
-            except StoreDamaged as exc:
-                self._report_damage(str(exc))
-        return found
-
     def _hit(self, row: Fetched) -> list[Hit]:
         session, *entry = row
         return [
@@ -424,10 +422,8 @@ class Reader:
 
     def _readable(self, rows: list[Fetched]) -> Transcript:
         transcript = entry_table.readable(rows)
-        if transcript.damaged:
-            self._report_damage(
-                f"entries {', '.join(map(str, transcript.damaged))} are not what was written"
-            )
+        for seq in transcript.damaged:
+            self._set_aside(damaged("entries", seq))
         return transcript
 
 
@@ -436,6 +432,10 @@ _HITS = (
     "SELECT (SELECT id FROM sessions WHERE n = session), "
     f"{entry_table.SELECT.removeprefix('SELECT ')} WHERE true"
 )
+
+
+def _containing(rows: list[Fetched], words: list[str]) -> list[int]:
+    return [seq for seq, text, body in rows if contains_words(words_of(text, body), words)]
 
 
 def _limit(count: int | None) -> int:

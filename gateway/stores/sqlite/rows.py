@@ -2,8 +2,8 @@
 Conversion of domain values to rows and back.
 
 A flipped byte passes SQLite's own integrity check, so each row that matters has a checksum of what
-was written, and reading a row that does not match raises StoreDamaged. Types are stored, not
-guessed: text that looks like JSON stays text.
+was written, and reading a row that does not match raises RowDamaged. Types are stored, not guessed:
+text that looks like JSON stays text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from zlib import crc32
 
 from turngate.gateway.domain.agent_events import File
-from turngate.gateway.domain.errors import MalformedRecord, StoreDamaged
+from turngate.gateway.domain.errors import MalformedRecord, RowDamaged
 from turngate.gateway.domain.ids import (
     LARGEST_NUMBER,
     EntryId,
@@ -106,22 +106,40 @@ def moment(value: int) -> datetime:
     return _EPOCH + timedelta(microseconds=value)
 
 
+def damaged(place: str, key: str | int) -> RowDamaged:
+    """Return the error for a row that does not match its checksum."""
+    # The key of a person has their id, which belongs in no log.
+    row = f"a row of {place}" if place == "people" else f"row {key} of {place}"
+    message = f"{row} is not what was written"
+    return RowDamaged(message, place=place, key=key)
+
+
 Decode = TypeVar("Decode", bound=Callable[..., object])
 
 
-def _damage_if_unreadable(decode: Decode) -> Decode:
-    """Raise StoreDamaged for a row that cannot be decoded although its checksum is right."""
+def damaged_if_unreadable(place: str) -> Callable[[Decode], Decode]:
+    """
+    Raise RowDamaged for a row of this table that cannot be decoded, even if its checksum is right.
 
-    @wraps(decode)
-    def decoded(*row: object) -> object:
-        try:
-            return decode(*row)
-        except (MalformedRecord, KeyError, ValueError, TypeError, AttributeError) as exc:
-            raise StoreDamaged(
-                f"a row cannot be read ({type(exc).__name__}) and so is not what was written"
-            ) from exc
+    Its key is the first value of the row.
+    """
 
-    return decoded  # type: ignore[return-value]  # the same signature
+    def mark(decode: Decode) -> Decode:
+        @wraps(decode)
+        def decoded(row: Fetched) -> object:
+            try:
+                return decode(row)
+            except (MalformedRecord, KeyError, ValueError, TypeError, AttributeError) as exc:
+                raise RowDamaged(
+                    f"row {row[0]} of {place} cannot be read ({type(exc).__name__}) and so is not "
+                    "what was written",
+                    place=place,
+                    key=row[0],
+                ) from exc
+
+        return decoded  # type: ignore[return-value]  # the same signature
+
+    return mark
 
 
 def session_to_row(session: Session) -> list[Value]:
@@ -161,12 +179,12 @@ def session_to_row(session: Session) -> list[Value]:
     ]
 
 
-@_damage_if_unreadable
+@damaged_if_unreadable("sessions")
 def session_from_row(row: Fetched) -> Session:
     """Return the session of a row: SESSION_COLUMNS and the checksum."""
     *values, written = row
     if checksum(values) != written:
-        raise StoreDamaged(f"the row of session {values[0]} is not what was written")
+        raise damaged("sessions", values[0])
 
     (
         id_,
@@ -252,12 +270,12 @@ def entry_to_row(session: int, entry: Entry, keep_id: EntryId | None = None) -> 
     ]
 
 
-@_damage_if_unreadable
+@damaged_if_unreadable("entries")
 def entry_from_row(row: Fetched) -> Entry:
     """Return the entry of a row: seq, ENTRY_COLUMNS and the checksum."""
     seq, *values, written = row
     if checksum(values) != written:
-        raise StoreDamaged(f"entry {seq} is not what was written")
+        raise damaged("entries", seq)
     return entry_of(seq, values)
 
 
@@ -318,13 +336,13 @@ def message_json(message: InboundMessage) -> str:
     return _json(message)
 
 
-@_damage_if_unreadable
+@damaged_if_unreadable("inbox")
 def inbox_from_row(row: Fetched) -> InboxItem:
     """Return the inbox item of a row: n, INBOX_COLUMNS and the checksum."""
     n, key, message, state, attempts, reason, turn, received_at, settled_at, written = row
     # A settled row has lost its text, so its checksum no longer applies.
     if settled_at is None and checksum([key, message]) != written:
-        raise StoreDamaged(f"inbox row {n} is not what was written")
+        raise damaged("inbox", n)
 
     return InboxItem(
         id=InboxId(n),
@@ -373,7 +391,7 @@ def new_part(
     )
 
 
-@_damage_if_unreadable
+@damaged_if_unreadable("outbox")
 def part_from_row(row: Fetched) -> Part:
     """Return the part of a row: n, PART_COLUMNS and the checksum."""
     (
@@ -397,7 +415,7 @@ def part_from_row(row: Fetched) -> Part:
     ) = row
     # A settled row has lost its text, so its checksum no longer applies.
     if settled_at is None and checksum([ordinal, target, text, reply_to, edits, more]) != written:
-        raise StoreDamaged(f"outbox row {n} is not what was written")
+        raise damaged("outbox", n)
 
     return Part(
         id=PartId(n),

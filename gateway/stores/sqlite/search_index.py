@@ -13,8 +13,7 @@ import re
 import sqlite3
 from collections.abc import Sequence
 
-from turngate.gateway.domain.errors import StoreDamaged
-from turngate.gateway.stores.texts import fold, is_unspaced
+from turngate.gateway.stores.texts import fold, is_unspaced, set_apart
 
 # Entries per step: twice the operations between two rounds of upkeep under load, so that the lag
 # does not grow.
@@ -36,10 +35,11 @@ class SearchIndex:
         if not self.available:
             return
 
+        _drop_older(db)
         # Searches are for words, not phrases, and entries are read from their own table: so no
         # positions (detail=none) and no copy (content='').
         db.execute(
-            "CREATE VIRTUAL TABLE IF NOT EXISTS entry_index USING"
+            "CREATE VIRTUAL TABLE IF NOT EXISTS entry_words USING"
             " fts5(words, content='', columnsize=0, detail=none, tokenize='unicode61 "
             "remove_diacritics 2')"
         )
@@ -68,8 +68,8 @@ class SearchIndex:
             return False
 
         db.executemany(
-            "INSERT INTO entry_index (rowid, words) VALUES (?, ?)",
-            [(seq, words_of(text, body)) for seq, text, body in rows],
+            "INSERT INTO entry_words (rowid, words) VALUES (?, ?)",
+            [(seq, _indexed(text, body)) for seq, text, body in rows],
         )
         db.execute("UPDATE entry_index_progress SET through = ?", (rows[-1][0],))
         return len(rows) == _SLICE
@@ -86,15 +86,15 @@ class SearchIndex:
         # The index has no copy to look up: 'delete' must get exactly the words that were inserted,
         # and only for rows that were, or later results are unpredictable.
         db.executemany(
-            "INSERT INTO entry_index (entry_index, rowid, words) VALUES ('delete', ?, ?)",
-            [(seq, words_of(text, body)) for seq, text, body in rows if seq <= through],
+            "INSERT INTO entry_words (entry_words, rowid, words) VALUES ('delete', ?, ?)",
+            [(seq, _indexed(text, body)) for seq, text, body in rows if seq <= through],
         )
 
     def add(self, db: sqlite3.Connection, seq: int, text: str | None, body: str | None) -> None:
         """Index a changed entry again. One that was not indexed yet is left to `catch_up`."""
         if self.available and seq <= self.through(db):
             db.execute(
-                "INSERT INTO entry_index (rowid, words) VALUES (?, ?)", (seq, words_of(text, body))
+                "INSERT INTO entry_words (rowid, words) VALUES (?, ?)", (seq, _indexed(text, body))
             )
 
     def remove_traces(self, db: sqlite3.Connection, step: int) -> int | None:
@@ -109,7 +109,7 @@ class SearchIndex:
         before = db.total_changes
         # FTS5: a negative number starts a merge of everything, a positive one continues it.
         pages = _PAGES_MERGED if step else -_PAGES_MERGED
-        db.execute("INSERT INTO entry_index (entry_index, rank) VALUES ('merge', ?)", (pages,))
+        db.execute("INSERT INTO entry_words (entry_words, rank) VALUES ('merge', ?)", (pages,))
         # FTS5 documents fewer than 2 changes as the sign that nothing was left to merge.
         if step and db.total_changes - before < 2:
             db.execute("DELETE FROM entry_index_traces")
@@ -124,6 +124,15 @@ class SearchIndex:
         return int(value)
 
 
+def _drop_older(db: sqlite3.Connection) -> None:
+    """Delete the index of an older version, which split words in another way."""
+    older = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'entry_index'").fetchone()
+    if older is not None:
+        # In this order: after a crash in between, all of it is done again.
+        db.execute("DELETE FROM entry_index_progress")
+        db.execute("DROP TABLE entry_index")
+
+
 def match_expression(words: list[str]) -> str | None:
     """Return the FTS5 query for words with these prefixes; None if the index cannot answer it."""
     if not words or any(is_unspaced(word) or _RARE.search(word) for word in words):
@@ -132,14 +141,20 @@ def match_expression(words: list[str]) -> str | None:
 
 
 def words_of(text: str | None, body: str | None) -> str:
-    """Return the text of an entry as indexed: folded, as queries are."""
+    """Return the text of an entry folded, as queries are."""
     if text is None and body is not None:
         try:
             blocks = json.loads(body).get("content", [])
             text = "\n".join(block["text"] for block in blocks if block["type"] == "text")
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise StoreDamaged("the body of an entry is not what was written") from exc
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Not what was written: reading the entry itself finds that out by its checksum.
+            return ""
     return fold(text or "")
+
+
+def _indexed(text: str | None, body: str | None) -> str:
+    """Return the words of an entry as the index has them. It must be the same at each call."""
+    return set_apart(words_of(text, body))
 
 
 def _has_fts5(db: sqlite3.Connection) -> bool:

@@ -11,12 +11,13 @@ from datetime import datetime
 from functools import cache
 from operator import itemgetter
 
-from turngate.gateway.domain.errors import Refused, UnknownSession
+from turngate.gateway.domain.errors import Refused, RowDamaged, UnknownSession
 from turngate.gateway.domain.ids import SessionId, SessionKey
 from turngate.gateway.domain.messages import SessionSource
 from turngate.gateway.domain.session import (
     EndReason,
     Opened,
+    ResetNotice,
     Session,
 )
 from turngate.gateway.domain.store_values import Opening
@@ -28,6 +29,12 @@ from turngate.gateway.rules.session_lifecycle import (
     resumed,
 )
 from turngate.gateway.stores.sqlite import ending_table
+from turngate.gateway.stores.sqlite.damaged_rows import (
+    SET_ASIDE,
+    is_set_aside,
+    last_session_of,
+    usable,
+)
 from turngate.gateway.stores.sqlite.rows import (
     SESSION_COLUMNS,
     Fetched,
@@ -70,19 +77,28 @@ class SessionTable:
         if n is not None:
             return n, self._recent[n]
         row = db.execute(f"{_SELECT} WHERE key = ? AND current", (scrub(key),)).fetchone()
-        return None if row is None else self._read(row)
+        return None if row is None else self._read(db, row)
 
     def by_id(self, db: sqlite3.Connection, session: SessionId) -> tuple[int, Session]:
         """Return a session and its row number. Raises UnknownSession, for a deleted one too."""
-        return self._existing(
-            db.execute(f"{_SELECT} WHERE id = ?", (scrub(session),)).fetchone(), session
-        )
+        row = db.execute(f"{_SELECT} WHERE id = ?", (scrub(session),)).fetchone()
+        return self._existing(db, row, session)
 
     def by_number(self, db: sqlite3.Connection, n: int) -> tuple[int, Session]:
         """Return a session by row number. Raises UnknownSession."""
         if n in self._recent:
             return n, self._recent[n]
-        return self._existing(db.execute(f"{_SELECT} WHERE n = ?", (n,)).fetchone(), f"number {n}")
+        row = db.execute(f"{_SELECT} WHERE n = ?", (n,)).fetchone()
+        return self._existing(db, row, f"number {n}")
+
+    def write_again(self, db: sqlite3.Connection, session: str) -> bool:
+        """Write a session again that was damaged on disk and is remembered; False if it is not."""
+        for n, found in self._recent.items():
+            if found.id == session:
+                values = session_to_row(found)
+                db.execute(_REWRITE, [*values, checksum(values), n])
+                return True
+        return False
 
     def insert(self, db: sqlite3.Connection, session: Session) -> tuple[int, Session]:
         """Insert a row; return its number and the session as written."""
@@ -120,7 +136,8 @@ class SessionTable:
             self.update(db, n, decision.ended)
 
         if decision.is_new:
-            n, current = self.insert(db, decision.session)
+            fresh = decision.session if current else _after_damage(db, decision.session)
+            n, current = self.insert(db, fresh)
 
         return n, Opened(session=current or decision.session, is_new=decision.is_new)
 
@@ -133,12 +150,12 @@ class SessionTable:
     ) -> int:
         """Give the sessions of a chat its new id and keys; return how many were moved."""
         rows = db.execute(
-            f"{_SELECT} WHERE json_extract(origin, '$.chat_id') = ? AND json_extract(origin, "
-            "'$.platform') = ?",
+            f"{_SELECT} WHERE json_valid(origin) AND json_extract(origin, '$.chat_id') = ?"
+            " AND json_extract(origin, '$.platform') = ?",
             (scrub(old.chat_id or ""), scrub(old.platform)),
         ).fetchall()
         moved = 0
-        for n, session in map(self._read, rows):
+        for n, session in usable(db, lambda row: self._read(db, row), rows):
             if session.origin.account != old.account or session.end_reason is EndReason.DELETED:
                 continue
 
@@ -218,16 +235,24 @@ class SessionTable:
         taken = db.execute("SELECT 1 FROM sessions WHERE id = ?", (wanted,)).fetchone()
         return SessionId(wanted) if wanted and taken is None else _fresh_id()
 
-    def _existing(self, row: Fetched | None, name: str) -> tuple[int, Session]:
+    def _existing(
+        self, db: sqlite3.Connection, row: Fetched | None, name: str
+    ) -> tuple[int, Session]:
         if row is not None:
-            n, session = self._read(row)
+            n, session = self._read(db, row)
             if session.end_reason is not EndReason.DELETED:
                 return n, session
         raise UnknownSession(f"there is no session {name}; it may have been deleted")
 
-    def _read(self, row: Fetched) -> tuple[int, Session]:
+    def _read(self, db: sqlite3.Connection, row: Fetched) -> tuple[int, Session]:
         n = row[0]
-        session = session_from_row(row[1:])
+        try:
+            session = session_from_row(row[1:])
+        except RowDamaged as exc:
+            # Late writes to it end like those to a deleted session.
+            if is_set_aside(db, exc):
+                raise UnknownSession(SET_ASIDE.format(exc.key)) from exc
+            raise
         self._remember(n, session)
         return n, session
 
@@ -269,6 +294,17 @@ def _update(changed: frozenset[str]) -> tuple[str, itemgetter[tuple[Value, ...]]
     chosen = [i for i, column in enumerate(_COLUMNS) if column not in unchanged]
     changes = ", ".join(f"{_COLUMNS[i]} = ?" for i in chosen)
     return f"UPDATE sessions SET {changes} WHERE n = ?", itemgetter(*chosen, len(_COLUMNS))
+
+
+def _after_damage(db: sqlite3.Connection, session: Session) -> Session:
+    """Return the first session of a key, with a notice if the one before was set aside."""
+    before = last_session_of(db, scrub(session.key))
+    if before is None:
+        return session
+    notice = ResetNotice(
+        reason=EndReason.DAMAGED, had_activity=True, previous=SessionId(before), commands_only=True
+    )
+    return replace(session, notice=notice)
 
 
 def has_open_work(db: sqlite3.Connection, n: int) -> bool:

@@ -12,14 +12,16 @@ import asyncio
 import secrets
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from turngate.gateway.domain.errors import (
     Refused,
+    RowDamaged,
     StoreDamaged,
     UnknownSession,
 )
@@ -89,19 +91,22 @@ from turngate.gateway.rules.session_lifecycle import answered, touched
 from turngate.gateway.stores import jsonl
 from turngate.gateway.stores.sqlite import (
     account_table,
+    damaged_rows,
     ending_table,
     inbox_table,
     outbox_table,
     people_table,
     question_table,
+    repair,
     turn_table,
     upkeep,
     usage_table,
+    verify,
 )
 from turngate.gateway.stores.sqlite.account_table import AccountTable
 from turngate.gateway.stores.sqlite.backup import back_up_alongside
 from turngate.gateway.stores.sqlite.connection import open_database
-from turngate.gateway.stores.sqlite.copy import keep_a_descriptor
+from turngate.gateway.stores.sqlite.copy import as_ours, keep_a_descriptor, reading
 from turngate.gateway.stores.sqlite.disk import complaint
 from turngate.gateway.stores.sqlite.entry_table import EntryTable
 from turngate.gateway.stores.sqlite.reader import Reader
@@ -118,8 +123,11 @@ from turngate.gateway.stores.sqlite.search_index import SearchIndex
 from turngate.gateway.stores.sqlite.session_table import SessionTable
 from turngate.gateway.stores.sqlite.transcripts import Transcripts
 from turngate.gateway.stores.sqlite.turn_transactions import TurnTransactions
-from turngate.gateway.stores.sqlite.writer import Committed, Writer
+from turngate.gateway.stores.sqlite.writer import Committed, LogState, Operation, Writer
 from turngate.gateway.stores.texts import scrub
+from turngate.gateway.stores.unreadable import make_sure_it_can_be_read, with_raw_only
+
+T = TypeVar("T")
 
 LIVE_ENTRIES = 2000
 
@@ -155,7 +163,9 @@ class SqliteStore:
             complaint=partial(complaint, path.absolute().parent),
             cure=partial(cure_of, path, backups),
         )
-        self._reader = Reader(path, self._index, self._writer.report_damage)
+        self._reader = Reader(path, self._index, self._writer.report_damage, self._set_aside_later)
+        self._found_damaged: set[tuple[str, str]] = set()
+        self._set_aside: Callable[[RowDamaged], None] = _nobody_is_told
 
     @classmethod
     async def connect(
@@ -198,6 +208,11 @@ class SqliteStore:
         return self._writer.trouble
 
     @property
+    def log(self) -> LogState:
+        """The size of the write-ahead log, and since when no checkpoint came through."""
+        return self._writer.log
+
+    @property
     def kept_in_memory(self) -> int:
         """The number of sessions whose newest entries are cached."""
         return len(self._recent)
@@ -205,6 +220,10 @@ class SqliteStore:
     def when_committed(self, tell: Committed) -> None:
         """Set the callback for each commit. It runs on the writer thread, so it must be quick."""
         self._writer.committed = tell
+
+    def when_set_aside(self, tell: Callable[[RowDamaged], None]) -> None:
+        """Set the callback for each row that is found damaged. It runs on the writer thread."""
+        self._set_aside = tell
 
     async def close(self) -> None:
         """Finish the queued writes, then close the files."""
@@ -217,8 +236,8 @@ class SqliteStore:
         """
         Write a verified copy while the daemon works. Stops when the caller is cancelled.
 
-        One damaged copy may be a fault of the copy; two in a row mean that the database is damaged,
-        and all writes stop.
+        One damaged copy may be a fault of the copy; two in a row mean that the database is damaged.
+        Damaged rows are set aside; if there are none, all writes stop.
         """
         try:
             return await back_up_alongside(self._path, target)
@@ -226,12 +245,43 @@ class SqliteStore:
             if self.damage is not None:
                 raise
 
+        for found in await self.damaged_rows():
+            await self._writer.run(partial(self._put_aside, found))
         try:
             return await back_up_alongside(self._path, target)
         except StoreDamaged as exc:
             raise self._writer.report_damage(
                 f"a backup found the database damaged: {exc.__cause__}"
             ) from exc
+
+    async def damaged_rows(self) -> list[RowDamaged]:
+        """Read every row and return those that are not what was written."""
+
+        def look() -> list[RowDamaged]:
+            with as_ours(self._path.parent), closing(reading(self._path)) as db:
+                return [*verify.damaged_rows(db)]
+
+        return await asyncio.to_thread(look)
+
+    async def repair(self, found: RowDamaged, *, apply: bool) -> None:
+        """
+        Set a damaged row aside and rebuild it. Raises Refused with the reason if it cannot be
+        rebuilt; without `apply` nothing is changed.
+        """
+
+        def write(db: sqlite3.Connection) -> None:
+            # It may have been written again from memory, which is better than any repair.
+            if apply and not damaged_rows.is_set_aside(db, found):
+                return
+            repair.rebuild(db, found, self._clock.now())
+            if not apply:
+                raise _OnlyShown
+
+        if apply:
+            await self._writer.run(partial(self._put_aside, found))
+        with suppress(_OnlyShown):
+            await self._run(write)
+        self._found_damaged.discard((found.place, found.key))
 
     async def probe(self) -> None:
         now = self._clock.now()
@@ -240,13 +290,14 @@ class SqliteStore:
             self._writer.make_sure_of_room(db)
             db.execute("INSERT OR REPLACE INTO probe VALUES (1, ?)", (micros(now),))
 
-        await self._writer.run(write)
+        await self._run(write)
         # Only after the commit, which may itself fail for lack of space.
         self._writer.has_room()
 
     async def accept(
         self, message: InboundMessage, key: SessionKey, *, choosing: Choice | None = None
     ) -> Accepted:
+        make_sure_it_can_be_read(message)
         now = self._clock.now()
 
         def write(db: sqlite3.Connection) -> Accepted:
@@ -257,7 +308,7 @@ class SqliteStore:
                 question_table.choose(db, choosing, accepted.id)
             return accepted
 
-        return await self._writer.run(write)
+        return await self._run(write)
 
     async def reject(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
         now = self._clock.now()
@@ -266,22 +317,51 @@ class SqliteStore:
             self._accounts.note_message(db, _account_of(message), message)
             return inbox_table.reject(db, message, key, reason, now)
 
-        return await self._writer.run(write)
+        return await self._run(write)
+
+    async def set_aside(self, message: InboundMessage, key: SessionKey, reason: str) -> Accepted:
+        now = self._clock.now()
+        kept = with_raw_only(message)
+
+        def write(db: sqlite3.Connection) -> Accepted:
+            self._accounts.note_message(db, _account_of(message), message)
+            return inbox_table.set_aside(db, kept, key, reason, now)
+
+        return await self._run(write)
+
+    async def accept_again(
+        self,
+        inbox: InboxId,
+        message: InboundMessage,
+        key: SessionKey,
+        *,
+        choosing: Choice | None = None,
+    ) -> Accepted:
+        make_sure_it_can_be_read(message)
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> Accepted:
+            accepted = inbox_table.accept_again(db, inbox, message, key, now)
+            if choosing is not None:
+                question_table.choose(db, choosing, accepted.id)
+            return accepted
+
+        return await self._run(write)
 
     async def amend(self, inbox: InboxId, text: str) -> bool:
-        return await self._writer.run(lambda db: inbox_table.amend(db, inbox, text))
+        return await self._run(lambda db: inbox_table.amend(db, inbox, text))
 
     async def open(self, opening: Opening) -> Opened:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._sessions.open(db, opening, now)[1])
+        return await self._run(lambda db: self._sessions.open(db, opening, now)[1])
 
     async def begin(self, claim: Claim) -> Begun:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._work.begin(db, claim, self.run, now))
+        return await self._run(lambda db: self._work.begin(db, claim, self.run, now))
 
     async def finish(self, turn: TurnId, outcome: Outcome) -> tuple[Part, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._work.finish(db, turn, outcome, now))
+        return await self._run(lambda db: self._work.finish(db, turn, outcome, now))
 
     async def charge(self, session: SessionId, spent: Spent, payer: Payer) -> None:
         now = self._clock.now()
@@ -294,7 +374,7 @@ class SqliteStore:
                 return  # deleted in between: the payer is charged anyway, the cost was incurred
             self._sessions.update(db, n, answered(found, (), now, spent, told=False))
 
-        await self._writer.run(write)
+        await self._run(write)
 
     async def usage(self, by: By, *, since: str = "", until: str = LAST_DAY) -> list[Used]:
         rows = await self._reader.rows(usage_table.select(by), scrub(since), scrub(until))
@@ -312,7 +392,7 @@ class SqliteStore:
             n, _ = self._transcripts.append(db, session, entries, now)
             return outbox_table.put_out(db, n, session, None, parts, now)
 
-        return await self._writer.run(write)
+        return await self._run(write)
 
     async def tell(
         self, session: SessionId, *, entries: Sequence[Entry], parts: Sequence[Part]
@@ -323,7 +403,7 @@ class SqliteStore:
             n, _ = self._transcripts.append(db, session, entries, now)
             return outbox_table.put_out(db, n, session, None, parts, now)
 
-        return await self._writer.run(write)
+        return await self._run(write)
 
     async def ask(self, turn: TurnId, *parts: Part) -> tuple[Part, ...]:
         now = self._clock.now()
@@ -332,43 +412,48 @@ class SqliteStore:
             n, session = self._sessions.by_number(db, turn_table.running_session(db, turn))
             return outbox_table.put_out(db, n, session.id, turn, parts, now)
 
-        return await self._writer.run(write)
+        return await self._run(write)
 
     async def questions(self) -> list[Asked]:
         rows = await self._reader.rows(
             f"SELECT {question_table.COLUMNS} FROM questions WHERE state = 'open' ORDER BY part"
         )
-        return [question_table.asked_from_row(row) for row in rows]
+        return [*self._reader.usable(question_table.asked_from_row, rows)]
+
+    async def close_question(self, question: PartId, *parts: Part) -> tuple[Part, ...]:
+        now = self._clock.now()
+
+        def write(db: sqlite3.Connection) -> tuple[Part, ...]:
+            told = parts if question_table.close(db, question) else ()
+            return outbox_table.put_out(db, None, None, None, told, now)
+
+        return await self._run(write)
 
     async def answered(self, inbox: InboxId) -> Asked | None:
         rows = await self._reader.rows(
             f"SELECT {question_table.COLUMNS} FROM questions WHERE answered_by = ?", inbox
         )
-        return question_table.asked_from_row(rows[0]) if rows else None
+        return next(self._reader.usable(question_table.asked_from_row, rows), None)
 
     async def say(self, *parts: Part) -> tuple[Part, ...]:
         now = self._clock.now()
-        return await self._writer.run(
-            lambda db: outbox_table.put_out(db, None, None, None, parts, now)
-        )
+        return await self._run(lambda db: outbox_table.put_out(db, None, None, None, parts, now))
 
     async def invite(self, invitation: Invitation) -> tuple[Part, ...]:
         now = self._clock.now()
-        return await self._writer.run(lambda db: people_table.invite(db, invitation, now))
+        return await self._run(lambda db: people_table.invite(db, invitation, now))
 
     async def approve(self, approval: Approval) -> Judged:
         now = self._clock.now()
-        return await self._writer.run(lambda db: people_table.approve(db, approval, now))
+        return await self._run(lambda db: people_table.approve(db, approval, now))
 
     async def revoke(self, platform: str, account: str | None, person: str) -> tuple[Person, ...]:
         now = self._clock.now()
-        return await self._writer.run(
-            lambda db: people_table.revoke(db, platform, account, person, now)
-        )
+        return await self._run(lambda db: people_table.revoke(db, platform, account, person, now))
 
     async def approved(self) -> list[Approved]:
         rows = await self._reader.rows(people_table.APPROVED)
-        return [self._reader.decoded(people_table.approved_from_row, row) for row in rows]
+        return [*self._reader.usable(people_table.approved_from_row, rows)]
 
     async def pending(self) -> list[Pending]:
         rows = await self._reader.rows(people_table.PENDING, micros(self._clock.now()))
@@ -380,20 +465,18 @@ class SqliteStore:
 
     async def record_refused(self, platform: str, account: str) -> AccountRecord:
         now = self._clock.now()
-        return await self._writer.run(
+        return await self._run(
             lambda db: account_table.record_refused(db, f"{platform}/{account}", now)
         )
 
     async def record_welcome(self, platform: str, account: str) -> None:
-        await self._writer.run(lambda db: account_table.record_welcome(db, f"{platform}/{account}"))
+        await self._run(lambda db: account_table.record_welcome(db, f"{platform}/{account}"))
 
     async def record_behind(self, platform: str, account: str, since: datetime) -> None:
-        await self._writer.run(
-            lambda db: self._accounts.record_behind(db, f"{platform}/{account}", since)
-        )
+        await self._run(lambda db: self._accounts.record_behind(db, f"{platform}/{account}", since))
 
     async def record_caught_up(self, platform: str, account: str, until: datetime) -> None:
-        await self._writer.run(
+        await self._run(
             lambda db: account_table.record_caught_up(db, f"{platform}/{account}", until)
         )
 
@@ -408,27 +491,27 @@ class SqliteStore:
             # If none of the messages waits any more, the reason must not be sent a second time.
             return outbox_table.put_out(db, n, found.id, None, parts if refused else (), now)
 
-        return await self._writer.run(write)
+        return await self._run(write)
 
     async def join(self, turn: TurnId, inbox: InboxId, entry: Entry) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: self._work.join(db, turn, inbox, entry, now))
+        await self._run(lambda db: self._work.join(db, turn, inbox, entry, now))
 
     async def count_crash(self, run: str | None) -> None:
-        await self._writer.run(lambda db: turn_table.count_crash(db, run))
+        await self._run(lambda db: turn_table.count_crash(db, run))
 
     async def end_alone(self, turn: TurnId) -> None:
-        await self._writer.run(lambda db: turn_table.end_alone(db, turn))
+        await self._run(lambda db: turn_table.end_alone(db, turn))
 
     async def record_tool(self, turn: TurnId) -> None:
-        await self._writer.run(lambda db: turn_table.record_tool(db, turn))
+        await self._run(lambda db: turn_table.record_tool(db, turn))
 
     async def record_preview(self, turn: TurnId, message_id: str) -> None:
-        await self._writer.run(lambda db: turn_table.record_preview(db, turn, message_id))
+        await self._run(lambda db: turn_table.record_preview(db, turn, message_id))
 
     async def requeue(self, inbox: InboxId) -> InboxItem:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._work.requeue(db, inbox, now))
+        return await self._run(lambda db: self._work.requeue(db, inbox, now))
 
     async def drop(self, inbox: InboxId, reason: str) -> None:
         now = self._clock.now()
@@ -438,14 +521,14 @@ class SqliteStore:
                 inbox_table.given_up(db, inbox)
             inbox_table.settle(db, inbox, "refused", reason, now)
 
-        await self._writer.run(write)
+        await self._run(write)
 
     async def requeue_part(self, part: PartId) -> Part:
         now = self._clock.now()
-        return await self._writer.run(lambda db: outbox_table.requeue(db, part, now))
+        return await self._run(lambda db: outbox_table.requeue(db, part, now))
 
     async def drop_part(self, part: PartId, reason: str) -> None:
-        await self._writer.run(lambda db: outbox_table.drop(db, part))
+        await self._run(lambda db: outbox_table.drop(db, part))
 
     async def depth(self) -> Depth:
         return await self._reader.depth()
@@ -458,16 +541,16 @@ class SqliteStore:
 
     async def record_sending(self, part: PartId) -> Part:
         now = self._clock.now()
-        return await self._writer.run(lambda db: outbox_table.record_sending(db, part, now))
+        return await self._run(lambda db: outbox_table.record_sending(db, part, now))
 
     async def record_sent(self, part: PartId, sent: Sent) -> None:
-        await self._writer.run(lambda db: outbox_table.record_sent(db, part, sent))
+        await self._run(lambda db: outbox_table.record_sent(db, part, sent))
 
     async def record_unsent(
         self, part: PartId, reason: str, *, retry_at: datetime | None, in_doubt: bool = False
     ) -> None:
         now = self._clock.now()
-        await self._writer.run(
+        await self._run(
             lambda db: outbox_table.record_unsent(
                 db, part, reason, retry_at, now, in_doubt=in_doubt
             )
@@ -475,22 +558,20 @@ class SqliteStore:
 
     async def reset(self, key: SessionKey, *, title: str | None = None) -> Session:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._sessions.reset(db, key, title, now))
+        return await self._run(lambda db: self._sessions.reset(db, key, title, now))
 
     async def switch(self, key: SessionKey, target: SessionId) -> Session:
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._sessions.switch(db, key, target, now))
+        return await self._run(lambda db: self._sessions.switch(db, key, target, now))
 
     async def move_chat(
         self, old: SessionSource, chat_id: str, key_of: Callable[[SessionSource], SessionKey]
     ) -> int:
-        return await self._writer.run(lambda db: self._sessions.move_chat(db, old, chat_id, key_of))
+        return await self._run(lambda db: self._sessions.move_chat(db, old, chat_id, key_of))
 
     async def end_if_due(self, session: SessionId, opening: Opening) -> EndReason | None:
         now = self._clock.now()
-        return await self._writer.run(
-            lambda db: self._sessions.end_if_due(db, session, opening, now)
-        )
+        return await self._run(lambda db: self._sessions.end_if_due(db, session, opening, now))
 
     def due(self, policy_of: PolicyOf) -> AsyncIterator[Session]:
         return self._reader.due(policy_of, self._clock.now())
@@ -499,7 +580,7 @@ class SqliteStore:
         rows = await self._reader.rows(
             ending_table.PENDING, *ending_table.bounds(self._clock.now(), limit)
         )
-        return [self._reader.decoded(ending_table.ending_from_row, row) for row in rows]
+        return [*self._reader.usable(ending_table.ending_from_row, rows)]
 
     async def record_telling(self, session: SessionId, *, retry_at: datetime) -> bool:
         def write(db: sqlite3.Connection) -> bool:
@@ -509,14 +590,14 @@ class SqliteStore:
                 return False
             return ending_table.count_attempt(db, n, retry_at)
 
-        return await self._writer.run(write)
+        return await self._run(write)
 
     async def record_told(self, session: SessionId) -> None:
         def write(db: sqlite3.Connection) -> None:
             with suppress(UnknownSession):
                 ending_table.forget(db, self._sessions.by_id(db, session)[0])
 
-        await self._writer.run(write)
+        await self._run(write)
 
     async def rename(self, session: SessionId, title: str | None) -> None:
         await self._amend(session, lambda found: replace(found, title=title))
@@ -539,7 +620,7 @@ class SqliteStore:
         def erase(db: sqlite3.Connection) -> None:
             upkeep.erase(db, *self._sessions.by_id(db, session), self._sessions, self._entries, now)
 
-        await self._writer.run(erase)
+        await self._run(erase)
 
     async def prune(
         self,
@@ -558,31 +639,29 @@ class SqliteStore:
             old_before=now - archive_after,
             said_before=None if keep is None else said_before(now, keep),
         )
-        return await upkeep.clean_up(self._writer, broom, self._index, now - forget_after)
+        return await upkeep.clean_up(self._run, broom, self._index, now - forget_after)
 
     async def edit_entry(
         self, session: SessionId, entry: EntryId, content: tuple[Block, ...]
     ) -> Entry:
         now = self._clock.now()
-        return await self._writer.run(
-            lambda db: self._transcripts.edit(db, session, entry, content, now)
-        )
+        return await self._run(lambda db: self._transcripts.edit(db, session, entry, content, now))
 
     async def delete_entry(self, session: SessionId, entry: EntryId) -> None:
         now = self._clock.now()
-        await self._writer.run(lambda db: self._transcripts.remove(db, session, entry, now))
+        await self._run(lambda db: self._transcripts.remove(db, session, entry, now))
 
     async def truncate(self, session: SessionId, keep: int) -> int:
         if keep < 0:
             raise Refused(f"cannot keep {keep} messages; give 0 or more")
         now = self._clock.now()
-        return await self._writer.run(lambda db: self._transcripts.truncate(db, session, keep, now))
+        return await self._run(lambda db: self._transcripts.truncate(db, session, keep, now))
 
     async def summarise(
         self, session: SessionId, summary: Entry, of: Sequence[Entry], *, mark: int
     ) -> bool:
         now = self._clock.now()
-        return await self._writer.run(
+        return await self._run(
             lambda db: self._transcripts.summarise(db, session, summary, of, now, mark=mark)
         )
 
@@ -591,7 +670,7 @@ class SqliteStore:
         if export.session is None and not export.entries:
             return Imported(session=None, entries=0, problems=export.problems)
         now = self._clock.now()
-        imported = await self._writer.run(lambda db: self._transcripts.restore(db, export, now))
+        imported = await self._run(lambda db: self._transcripts.restore(db, export, now))
         return Imported(session=imported, entries=len(export.entries), problems=export.problems)
 
     async def session(self, session: SessionId) -> Session:
@@ -609,11 +688,11 @@ class SqliteStore:
         rows = await self._reader.work(
             "inbox", INBOX_COLUMNS, states, InboxState, limit, with_settled=with_settled
         )
-        return [self._reader.decoded(inbox_from_row, row) for row in rows]
+        return [*self._reader.usable(inbox_from_row, rows)]
 
     async def outbox(self, *states: PartState, limit: int = 1000) -> list[Part]:
         rows = await self._reader.work("outbox", PART_COLUMNS, states, PartState, limit)
-        return [self._reader.decoded(part_from_row, row) for row in rows]
+        return [*self._reader.usable(part_from_row, rows)]
 
     async def transcript(
         self, session: SessionId, *, last: int | None = None, with_archived: bool = False
@@ -637,6 +716,37 @@ class SqliteStore:
         # Damaged entries are counted too, so that an import reports them as missing.
         yield jsonl.closing_line(len(transcript.entries) + len(transcript.damaged))
 
+    async def _run(self, operation: Operation[T], /) -> T:
+        """
+        Run an operation on the writer thread.
+
+        If it meets a damaged row, the row is set aside and the operation runs again without it.
+        """
+        met: set[tuple[str, str]] = set()
+        while True:
+            try:
+                return await self._writer.run(operation)
+            except RowDamaged as exc:
+                damaged = exc.place, exc.key
+                if damaged in met:
+                    raise
+                met.add(damaged)
+                await self._writer.run(partial(self._put_aside, exc))
+
+    def _set_aside_later(self, found: RowDamaged) -> None:
+        # Each look at the row finds it again, and a write each time would be many.
+        known = found.place, found.key
+        if known not in self._found_damaged:
+            self._found_damaged.add(known)
+            self._writer.post(partial(self._put_aside, found))
+
+    def _put_aside(self, found: RowDamaged, db: sqlite3.Connection) -> None:
+        # What is remembered was read or written when the row was whole.
+        if found.place == "sessions" and self._sessions.write_again(db, found.key):
+            return
+        if damaged_rows.set_aside(db, found, self._clock.now()):
+            self._set_aside(found)
+
     def _forget_what_was_undone(self) -> None:
         self._recent.clear()
         self._sessions.forget_all()
@@ -644,9 +754,17 @@ class SqliteStore:
 
     async def _amend(self, session: SessionId, change: Callable[[Session], Session]) -> None:
         now = self._clock.now()
-        await self._writer.run(
+        await self._run(
             lambda db: self._sessions.amend(db, session, lambda found: touched(change(found), now))
         )
+
+
+class _OnlyShown(Exception):
+    """Undoes a repair that was only to be shown."""
+
+
+def _nobody_is_told(found: RowDamaged) -> None:
+    """Do nothing: the default of `when_set_aside`."""
 
 
 def _account_of(message: InboundMessage) -> str:

@@ -8,11 +8,10 @@ from datetime import datetime
 
 from turngate.gateway.domain.errors import (
     AlreadySettled,
-    StoreDamaged,
     UnknownWork,
 )
 from turngate.gateway.domain.ids import TurnId
-from turngate.gateway.stores.sqlite.rows import checksum, micros
+from turngate.gateway.stores.sqlite.rows import checksum, damaged, micros
 from turngate.gateway.stores.sqlite.step_log import ADD_STEP, step_line
 from turngate.gateway.stores.texts import scrub
 
@@ -139,10 +138,10 @@ def running_session(db: sqlite3.Connection, turn: TurnId) -> int:
         raise UnknownWork(f"there is no turn {turn}; its session may have been deleted")
 
     *numbers, state, written = row
-    # A damaged session number would put the answer into another conversation.
-    _check(turn, tuple(numbers), written)
     if state != "running":
         raise AlreadySettled(f"turn {turn} is {state}")
+    # A damaged session number would put the answer into another conversation.
+    _check(turn, tuple(numbers), written)
 
     return int(numbers[0])
 
@@ -182,4 +181,4 @@ def requeue(db: sqlite3.Connection, turn: TurnId, now: datetime) -> None:
 
 def _check(turn: TurnId, numbers: tuple[int, ...], written: int) -> None:
     if checksum(numbers) != written:
-        raise StoreDamaged(f"the row of turn {turn} is not what was written")
+        raise damaged("turns", turn)

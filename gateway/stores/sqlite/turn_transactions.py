@@ -6,8 +6,9 @@ import sqlite3
 from dataclasses import replace
 from datetime import datetime
 
+from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.ids import InboxId, TurnId
-from turngate.gateway.domain.messages import InboxState
+from turngate.gateway.domain.messages import InboxState, MessageKind
 from turngate.gateway.domain.outbox import Part
 from turngate.gateway.domain.session import Opened
 from turngate.gateway.domain.store_values import (
@@ -30,6 +31,7 @@ from turngate.gateway.stores.sqlite import (
 from turngate.gateway.stores.sqlite.entry_table import EntryTable
 from turngate.gateway.stores.sqlite.session_table import SessionTable
 from turngate.gateway.stores.sqlite.transcripts import Transcripts
+from turngate.gateway.stores.unreadable import NOT_READ
 
 
 class TurnTransactions:
@@ -62,7 +64,9 @@ class TurnTransactions:
 
         # Without entries the range is empty until one joins; `extend` then lowers the first number.
         seqs = (stored[0].seq, stored[-1].seq) if stored else (entry_table.LAST, entry_table.LAST)
-        turn = turn_table.start(db, n, seqs, repeatable=claim.repeatable, run=run, now=now)
+        was_interrupted = inbox_table.was_interrupted(db, claim.inbox)
+        repeatable = claim.repeatable and not was_interrupted
+        turn = turn_table.start(db, n, seqs, repeatable=repeatable, run=run, now=now)
         inbox_table.begin(db, claim.inbox, turn)
         opened = Opened(session=session, is_new=opened.is_new)
         return Begun(
@@ -70,8 +74,8 @@ class TurnTransactions:
             opened=opened,
             user_entries=stored,
             history=history,
-            attempt=1,
-            repeatable=claim.repeatable,
+            attempt=2 if was_interrupted else 1,
+            repeatable=repeatable,
         )
 
     def join(
@@ -109,6 +113,8 @@ class TurnTransactions:
     def requeue(self, db: sqlite3.Connection, inbox: InboxId, now: datetime) -> InboxItem:
         """Requeue a message; one that had a turn continues it, with the turn's other messages."""
         item = inbox_table.given_up(db, inbox)
+        if item.message.kind is MessageKind.UNREADABLE:
+            raise Refused(NOT_READ.format(inbox))
         inbox_table.requeue(db, item)
         if item.turn is not None:
             turn_table.requeue(db, item.turn, now)

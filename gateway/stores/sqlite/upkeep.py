@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from turngate.gateway.domain.session import EndReason, Session
-from turngate.gateway.domain.store_values import Pruned
+from turngate.gateway.domain.store_values import UNREADABLE_KEPT, Pruned
 from turngate.gateway.rules.retention import (
     is_disused,
     is_empty,
@@ -24,6 +24,7 @@ from turngate.gateway.stores.sqlite import (
     people_table,
     question_table,
 )
+from turngate.gateway.stores.sqlite.damaged_rows import usable
 from turngate.gateway.stores.sqlite.entry_table import (
     EntryTable,
     after_rewrite,
@@ -31,6 +32,7 @@ from turngate.gateway.stores.sqlite.entry_table import (
 )
 from turngate.gateway.stores.sqlite.rows import (
     SESSION_COLUMNS,
+    Fetched,
     micros,
     session_from_row,
 )
@@ -40,9 +42,18 @@ from turngate.gateway.stores.sqlite.session_table import (
     has_open_work,
     has_running_turn,
 )
-from turngate.gateway.stores.sqlite.writer import Writer
+from turngate.gateway.stores.sqlite.writer import Operation
 
+T = TypeVar("T")
 Position = TypeVar("Position", int, str)
+
+
+class Run(Protocol):
+    """Run an operation in a transaction of its own."""
+
+    async def __call__(self, operation: Operation[T], /) -> T:
+        """Return its result once that is on disk."""
+
 
 _STEP = 1000
 _LAST = 1 << 62
@@ -114,8 +125,9 @@ class Upkeep:
         last = _further(db, after)
         moments = micros(self.old_before), micros(self.empty_before), micros(self.old_before)
         pruned = Pruned()
-        for n, *values in db.execute(_PRUNABLE, (after, last or _LAST, *moments)).fetchall():
-            pruned += self._prune(db, n, session_from_row(tuple(values)))
+        rows = db.execute(_PRUNABLE, (after, last or _LAST, *moments)).fetchall()
+        for n, session in usable(db, _numbered, rows):
+            pruned += self._prune(db, n, session)
         return UpkeepStep(pruned=pruned, after=last)
 
     def forget_talk(self, db: sqlite3.Connection, after: int) -> UpkeepStep[int]:
@@ -126,8 +138,9 @@ class Upkeep:
         last = _further(db, after)
         before = micros(self.said_before)
         pruned = Pruned()
-        for n, *values in db.execute(_TOO_OLD, (after, last or _LAST, before, before)).fetchall():
-            done = self._forget(db, n, session_from_row(tuple(values)), self.said_before)
+        rows = db.execute(_TOO_OLD, (after, last or _LAST, before, before)).fetchall()
+        for n, session in usable(db, _numbered, rows):
+            done = self._forget(db, n, session, self.said_before)
             pruned += done
             # A long session fills a step alone: then it comes again (n - 1), as it may have more.
             if pruned.entries >= _STEP:
@@ -164,12 +177,15 @@ class Upkeep:
         return Pruned(entries=removed)
 
 
-async def clean_up(
-    writer: Writer, broom: Upkeep, index: SearchIndex, forget_before: datetime
-) -> Pruned:
+def _numbered(row: Fetched) -> tuple[int, Session]:
+    n, *values = row
+    return n, session_from_row(tuple(values))
+
+
+async def clean_up(run: Run, broom: Upkeep, index: SearchIndex, forget_before: datetime) -> Pruned:
     """Run all steps, each in its own transaction, so that turns can commit in between."""
-    total = await _in_steps(writer, broom.prune_sessions, 0) + await _in_steps(
-        writer, broom.forget_talk, 0
+    total = await _in_steps(run, broom.prune_sessions, 0) + await _in_steps(
+        run, broom.forget_talk, 0
     )
     for table, born in (
         ("inbox", "received_at"),
@@ -177,26 +193,28 @@ async def clean_up(
         ("outbox", "created_at"),
     ):
         total += await _in_steps(
-            writer, partial(forget_work, table=table, born=born, before=forget_before), 0
+            run, partial(forget_work, table=table, born=born, before=forget_before), 0
         )
 
-    codes = await writer.run(lambda db: people_table.forget(db, forget_before))
-    questions = await writer.run(lambda db: question_table.forget(db, forget_before))
-    total += Pruned(forgotten=codes + questions)
+    unreadable_before = broom.now - UNREADABLE_KEPT
+    unreadable = await run(lambda db: inbox_table.forget_unreadable(db, unreadable_before))
+    codes = await run(lambda db: people_table.forget(db, forget_before))
+    questions = await run(lambda db: question_table.forget(db, forget_before))
+    total += Pruned(forgotten=unreadable + codes + questions)
     # After the inbox: a dedupe id is kept as long as its message is.
-    total += await _in_steps(writer, partial(forget_seen, before=forget_before), "")
-    return total + await _in_steps(writer, partial(remove_traces, index=index), 0)
+    total += await _in_steps(run, partial(forget_seen, before=forget_before), "")
+    return total + await _in_steps(run, partial(remove_traces, index=index), 0)
 
 
 async def _in_steps(
-    writer: Writer,
+    run: Run,
     step: Callable[[sqlite3.Connection, Position], UpkeepStep[Position]],
     start: Position,
 ) -> Pruned:
     total = Pruned()
     position: Position | None = start
     while position is not None:
-        done = await writer.run(partial(_swapped, step, position))
+        done = await run(partial(_swapped, step, position))
         total += done.pruned
         position = done.after
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from turngate.gateway.domain.errors import StoreDamaged
+from turngate.gateway.domain.errors import RowDamaged, StoreDamaged
 from turngate.gateway.stores.sqlite.copy import (
     Tell,
     as_ours,
@@ -30,6 +30,7 @@ from turngate.gateway.stores.sqlite.rows import (
     ENTRY_COLUMNS,
     SESSION_COLUMNS,
     checksum,
+    damaged,
     moment,
 )
 
@@ -39,27 +40,33 @@ _INSTRUCTIONS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The columns under a table's checksum, and the rows for which it is valid."""
+    """The key of a table, the columns under its checksum, and the rows for which it is valid."""
 
     table: str
+    key: str
     columns: str
     where: str = "1"
 
 
 # Settled rows have lost their text, so their checksum no longer applies.
 CHECKED = (
-    Checked(table="sessions", columns=SESSION_COLUMNS),
-    Checked(table="entries", columns=ENTRY_COLUMNS),
-    Checked(table="inbox", columns="key, message", where="settled_at IS NULL"),
-    Checked(table="turns", columns="session, first_seq, last_seq"),
+    Checked(table="sessions", key="id", columns=SESSION_COLUMNS),
+    Checked(table="entries", key="seq", columns=ENTRY_COLUMNS),
+    Checked(table="inbox", key="n", columns="key, message", where="settled_at IS NULL"),
+    Checked(table="turns", key="n", columns="session, first_seq, last_seq"),
     Checked(
         table="outbox",
+        key="n",
         columns="ordinal, target, text, reply_to, edits, more",
         where="settled_at IS NULL",
     ),
-    Checked(table="questions", columns="body"),
-    Checked(table="people", columns="platform, account, id, at, by"),
-    Checked(table="pairings", columns="digest, platform, account, person, target"),
+    Checked(table="questions", key="part", columns="body"),
+    Checked(
+        table="people",
+        key="platform || '/' || account || '/' || id",
+        columns="platform, account, id, at, by",
+    ),
+    Checked(table="pairings", key="digest", columns="digest, platform, account, person, target"),
 )
 # States are not under the checksums, because they change often; so they are compared with these.
 _STATES = {
@@ -91,7 +98,7 @@ def verify(path: Path, tell: Tell = nobody) -> Contents:
         _check_structure(db, tell)
         schema = schema_of(db)
         if schema == newest_schema():
-            _check_rows(db, tell)
+            _refuse_damaged_rows(db, tell)
         return _contents(db, path, schema)
 
 
@@ -127,28 +134,33 @@ def _check_structure(db: sqlite3.Connection, tell: Tell) -> None:
         raise StoreDamaged(f"SQLite finds it damaged ({found[0][0]})")
 
 
-def _check_rows(db: sqlite3.Connection, tell: Tell) -> None:
+def _refuse_damaged_rows(db: sqlite3.Connection, tell: Tell) -> None:
+    # What the database had set aside itself is no damage of this file.
+    known = set(db.execute("SELECT place, row FROM damaged"))
+    for found in damaged_rows(db, tell):
+        if (found.place, found.key) not in known:
+            raise StoreDamaged(str(found))
+
+
+def damaged_rows(db: sqlite3.Connection, tell: Tell = nobody) -> Iterator[RowDamaged]:
+    """Yield every row that is not what was written, also those that are set aside."""
     whole = sum(
         db.execute(f"SELECT count(*) FROM {each.table} WHERE {each.where}").fetchone()[0]
         for each in CHECKED
     )
     done = 0
     for each in CHECKED:
-        for rows in _batches(
-            db, f"SELECT {each.columns}, checksum FROM {each.table} WHERE {each.where}"
-        ):
-            for *values, written in rows:
+        query = f"SELECT {each.key}, {each.columns}, checksum FROM {each.table} WHERE {each.where}"
+        for rows in _batches(db, query):
+            for key, *values, written in rows:
                 if checksum(values) != written:
-                    raise StoreDamaged(f"a row of {each.table} is not what was written")
+                    yield damaged(each.table, str(key))
             done += len(rows)
             tell("checking every row", done, whole)
 
     for table, states in _STATES.items():
-        if (
-            db.execute(f"SELECT 1 FROM {table} WHERE state NOT IN ({states}) LIMIT 1").fetchone()
-            is not None
-        ):
-            raise StoreDamaged(f"a row of {table} is not what was written")
+        for (key,) in db.execute(f"SELECT n FROM {table} WHERE state NOT IN ({states})"):
+            yield damaged(table, key)
 
 
 def _batches(db: sqlite3.Connection, query: str) -> Iterator[list[tuple[str | int | None, ...]]]:

@@ -41,6 +41,20 @@ Operation = Callable[[sqlite3.Connection], T]
 Committed = Callable[[float, int], None]
 """Told, on the writer's thread, how many seconds a commit took and how many writes shared it."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """
+    The write-ahead log. `blocked_for`: seconds in which no checkpoint came through, because another
+    process reads; None if they do.
+    """
+
+    size: int = 0
+    blocked_for: float | None = None
+
+
+# In bytes: four times as much as is written before SQLite tries a checkpoint.
+_LONG_LOG = 64 * 1024 * 1024
 _LARGEST_BATCH = 256
 _IDLE_SECONDS = 0.2
 _JOBS_BETWEEN_UPKEEP = 1024
@@ -49,17 +63,17 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 @dataclass(slots=True, eq=False)
 class _Job(Generic[T]):
-    """One caller's operation, the future it waits on, and the result."""
+    """One caller's operation, the future it waits on, if it waits, and the result."""
 
     operation: Operation[T]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[T]
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[T] | None = None
     result: T | None = None
     error: BaseException | None = None
 
     def settle(self) -> None:
         """Set the caller's future, on the caller's own loop, unless it was cancelled."""
-        if self.future.done():
+        if self.future is None or self.future.done():
             return
 
         if isinstance(self.error, StopIteration):
@@ -111,6 +125,10 @@ class Writer:
         self._stopped = False
         self._jobs_since_upkeep = 0
         self._thread = threading.Thread(target=self._work, name="turngate-writer", daemon=True)
+        self._log_size = 0
+        self._log_looked_at = 0.0
+        self._log_blocked_at: float | None = None
+        self._db: sqlite3.Connection | None = None
         self.committed: Committed = _nobody_counts
         self.commits = 0
         self.damage: str | None = None
@@ -122,14 +140,20 @@ class Writer:
         """Why nothing can be written now: damage, or the reason of the last failed write."""
         return self.damage or self._failure
 
+    @property
+    def log(self) -> LogState:
+        """The size of the log, and since when no checkpoint came through. On any thread."""
+        since = self._log_blocked_at
+        blocked_for = None if since is None else time.monotonic() - since
+        return LogState(size=self._log_size, blocked_for=blocked_for)
+
     async def start(self) -> None:
         """Open the connection on the writer's thread; an error there is raised here."""
         loop = asyncio.get_running_loop()
-        self._ready: _Job[object] = _Job(
-            operation=lambda _: None, loop=loop, future=loop.create_future()
-        )
+        ready: asyncio.Future[object] = loop.create_future()
+        self._ready: _Job[object] = _Job(operation=lambda _: None, loop=loop, future=ready)
         self._thread.start()
-        await self._ready.future
+        await ready
 
     async def run(self, operation: Operation[T]) -> T:
         """
@@ -148,6 +172,12 @@ class Writer:
             self._queue.put(job)
 
         return await future
+
+    def post(self, operation: Operation[object]) -> None:
+        """Run an operation whose result nobody waits for. Callable from any thread."""
+        with self._gate:
+            if not self._stopped:
+                self._queue.put(_Job(operation=operation))
 
     async def close(self) -> None:
         """Finish the queued operations, then stop. Idempotent."""
@@ -194,6 +224,7 @@ class Writer:
             return
 
         self._presence = database.presence
+        self._db = database.connection
         _deliver([self._ready])
         try:
             while (jobs := self._next_batch(database.connection)) is not None:
@@ -202,6 +233,7 @@ class Writer:
                 took = time.perf_counter() - began
                 _deliver(jobs)
                 self.committed(took, len(jobs))
+                self._look_at_log(database.connection)
         finally:
             self._stop()
             crashpoint("checkpoint")
@@ -390,8 +422,37 @@ class Writer:
         self._failure = str(error)
         return error
 
+    def _look_at_log(self, db: sqlite3.Connection) -> None:
+        """Note once a second how long the log is, and whether a long one can be checkpointed."""
+        now = time.monotonic()
+        if self.damage is not None or now - self._log_looked_at < _SECONDS_BETWEEN_LOOKS:
+            return
+
+        self._log_looked_at = now
+        self._log_size = self._length_of_log()
+        if self._log_size < _LONG_LOG:
+            self._log_blocked_at = None
+            return
+
+        try:
+            # PASSIVE waits for nobody. SQLite tries the same after each commit, but does not tell.
+            _, pages, done = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error as exc:
+            self._translate(exc)
+            return
+        is_through = done >= pages
+        self._log_blocked_at = None if is_through else self._log_blocked_at or now
+
     def _length_of_log(self) -> int:
         return 0 if self._presence is None else self._presence.log_length()
+
+    def _is_at_page_limit(self) -> bool:
+        if self._db is None:
+            return False
+        pages = self._db.execute("PRAGMA page_count").fetchone()[0]
+        limit = self._db.execute("PRAGMA max_page_count").fetchone()[0]
+        # A write needs a few pages at once.
+        return bool(pages + 2 * ROOM // 4096 >= limit)
 
     def _explained(self, exc: sqlite3.Error, error: StoreUnavailable) -> StoreUnavailable:
         """Return the error with the reason that the operating system gives, if there is one."""
@@ -402,12 +463,20 @@ class Writer:
         self._is_cramped = True
         problem = self._complaint(self._length_of_log())
         if problem is None and name.startswith("SQLITE_FULL"):
-            problem = (
-                "the database may not grow any further, though the disk has room: raise its "
-                "page limit"
-            )
+            problem = _PAGE_LIMIT if self._is_at_page_limit() else _NO_SPACE
 
         return error if problem is None else StoreUnavailable(problem)
+
+
+_PAGE_LIMIT = (
+    "the database may not grow any further, though the disk has room: raise its page limit"
+)
+# SQLite reports ENOSPC so. The limit may be one that other files do not have.
+_NO_SPACE = (
+    "the operating system told SQLite that there is no space left (ENOSPC), though another file "
+    "can still grow: free some space, and check quotas and reserved blocks; then writing goes on "
+    "by itself"
+)
 
 
 def _nobody_counts(seconds: float, writes: int) -> None:
@@ -436,7 +505,8 @@ def _deliver(jobs: list[_Job[object]]) -> None:
     """Wake each caller's loop once, for all of its jobs together."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job[object]]] = {}
     for job in jobs:
-        by_loop.setdefault(job.loop, []).append(job)
+        if job.loop is not None:
+            by_loop.setdefault(job.loop, []).append(job)
     for loop, done in by_loop.items():
         try:
             loop.call_soon_threadsafe(_settle_all, done)
