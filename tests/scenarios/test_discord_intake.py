@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening_as_supervised, part
-from tests.contracts.adapters import DiscordUnderTest
+from tests.contracts.platforms.discord import DiscordUnderTest
 from tests.scenarios.test_discord_adapter import (
     ANN,
     CHANNEL_SOURCE,

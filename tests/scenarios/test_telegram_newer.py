@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, gateway, listening, part
-from tests.contracts.adapters import TelegramUnderTest
+from tests.contracts.platforms.telegram import TelegramUnderTest
 from tests.simulators.telegram import TOKENS
 from turngate.adapters.telegram import plugin
 from turngate.gateway.daemon.system_clock import SystemClock
