@@ -156,7 +156,7 @@ async def test_a_message_that_is_too_long_is_refused(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [{}, {"say": "hello"}, {"say": {"id": 1, "text": "x"}}, {"do": "chat"}]
+    "line", [{}, {"say": "hello"}, {"say": {"id": [], "text": "x"}}, {"do": "chat"}]
 )
 async def test_nonsense_is_answered_and_the_conversation_goes_on(
     house: House, line: dict[str, Json]
@@ -295,7 +295,9 @@ def test_an_event_that_nobody_knows_yet_is_none() -> None:
     assert event_of({"sang": {"song": "x"}}) is None
 
 
-@pytest.mark.parametrize("line", [None, [], {}, {"stored": {}, "began": {}}, {"stored": {"id": 1}}])
+@pytest.mark.parametrize(
+    "line", [None, [], {}, {"stored": {}, "began": {}}, {"stored": {"id": []}}]
+)
 def test_what_is_no_event_is_told(line: Json) -> None:
     with pytest.raises(MalformedRecord):
         event_of(line)

@@ -92,7 +92,7 @@ class Asker:
         text = turn.messages[-1].text
         self.heard.append(text)
         answers = self._answers[turn.id] = asyncio.Queue()
-        count = int(text) if text.isdigit() else 0
+        count = int(text.removeprefix("ask ")) if text.startswith("ask ") else 0
         for number in range(count):
             yield Ask(id=f"q{number}", text=f"{text}?", options=("mine", "foreign"))
         for _ in range(count):
@@ -152,7 +152,7 @@ class Questioned(RuleBasedStateMachine):
         seconds=st.sampled_from((0.0, 1.0)),
     )
     def somebody_writes(self, chat: int, questions: int, seconds: float) -> None:
-        self.say(str(questions), at_desk(f"chat{chat}"))
+        self.say(f"ask {questions}", at_desk(f"chat{chat}"))
         self.do(asyncio.sleep(seconds))
 
     @rule(
@@ -246,7 +246,7 @@ class Questioned(RuleBasedStateMachine):
         assert {part.question.does for part in questions._open._open.values() if part.question} <= {
             Does.RERUN
         }
-        assert (lanes._slots.free._value, lanes._slots.may_release) == (2, 2)
+        assert (lanes._slots._taken, lanes._slots.may_release) == (0, 2)
 
 
 TestQuestioned = Questioned.TestCase

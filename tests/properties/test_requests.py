@@ -262,14 +262,14 @@ def requests(text: str, file: Path) -> Iterator[tuple[str, object]]:
     takes = acp_prompt.Takes(images=True, sound=True, texts=True)
     summary = asked_for_summary(text)
 
-    yield "openai", json.loads(openai.make(model)._body(turn))
+    yield "openai", json.loads(openai.make(model)._body(turn, streams=True))
     yield "anthropic", json.loads(anthropic.make(model)._body(turn))
     yield "acp", [each.model_dump(mode="json") for each in acp_prompt.blocks(turn, told, takes)]
     yield "events protocol", turn_document(turn)
     yield "command", _words(turn)
     yield "python", _strings_of_turn(turn)
     yield "session end", ending(text)
-    yield "summary", json.loads(openai.make(model)._body(summary))
+    yield "summary", json.loads(openai.make(model)._body(summary, streams=True))
     yield "summary for a program", turn_document(summary)
     yield "steering", turn.redact(text)
 

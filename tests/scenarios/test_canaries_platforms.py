@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.canaries import Canaries
@@ -100,9 +101,15 @@ async def test_no_canary_sings_when_platforms_say_nothing(tmp_path: Path) -> Non
     canaries = Canaries()
     async with scene(tmp_path, canaries) as at:
         at.write()
+        # Two faults a run of the daemon: the pauses between connections grow with each.
+        for kinds in zip(*[iter(HOW_RECEIVING_BREAKS)] * 2, strict=True):
+            async with daemon(at.file) as running:
+                await at.until_connected()
+                await asyncio.gather(*(break_receiving(at, place, kinds) for place in at.direct))
+                assert await running.stop() == 0
+
         async with daemon(at.file) as running:
             await at.until_connected()
-            await asyncio.gather(*(break_receiving(at, place) for place in at.direct))
             await at.discord.do("gateway", do="close", code=4011)
             await at.until_told("Discord wants the bot to come in more parts")
             assert await running.stop() == 0
@@ -114,17 +121,14 @@ async def test_no_canary_sings_when_platforms_say_nothing(tmp_path: Path) -> Non
     ) == []  # fmt: skip
 
 
-async def break_receiving(at: Scene, place: Place) -> None:
-    """
-    Again and again, and each time it is in order again before the next: pauses grow as long as it
-    is not.
-    """
+async def break_receiving(at: Scene, place: Place, kinds: Sequence[str]) -> None:
+    """One way after the other, and each time it is in order again before the next."""
     words = f"{at.canaries.word('words_of_platform')} {place.chat}"
     # Slack tells of the end of a connection over that connection, and that is not to be broken.
     match = (
         {"method": "apps.connections.open"} if place.platform == "slack" else {"does": "receive"}
     )
-    for kind in HOW_RECEIVING_BREAKS:
+    for kind in kinds:
         await place.sim.fault(kind, after=False, says=words, **match)  # type: ignore[arg-type]
         match place.platform:
             case "telegram":

@@ -53,7 +53,7 @@ async def test_no_canary_sings_when_strangers_call_in_the_name_of_platforms(tmp_
 
     assert canaries.singing(at.log) == {}
     assert at.untold(
-        *("an update was set aside: its form is unknown", "an event was skipped: it cannot be parsed"),  # noqa: E501
+        *("an update was set aside: its form is unknown", "an event cannot be converted; it was set aside"),  # noqa: E501
         *("a message came in", "a part cannot be delivered", "a part is tried again"),
     ) == []  # fmt: skip
 

@@ -247,6 +247,7 @@ def test_help_imports_nothing_of_ours_but_the_commands_themselves(home: Path) ->
         assert {name for name in ours if not name.startswith("turngate.gateway.cli")} == {
             "turngate.gateway.__main__",
             "turngate.gateway.daemon",
+            "turngate.gateway.daemon.process_access",
             "turngate.gateway.daemon.state_dir",
             "turngate.gateway.domain",
             "turngate.gateway.domain.errors",

@@ -78,7 +78,7 @@ def test_the_queue_and_its_rows_have_the_shape_of_the_contract(state: Path) -> N
     )
 
     shown = document(state, "queue", "show", row["id"])
-    assert set(shown) == ROW | {"text", "steps"}
+    assert set(shown) == ROW | {"text", "steps", "raw"}
     assert shown["text"] == "one too many"
 
     for name in (row["id"], "m1"):

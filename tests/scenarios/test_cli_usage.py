@@ -202,8 +202,9 @@ def test_prices_and_the_model_come_from_the_config_and_budgets_hold(state: Path)
     assert "You said:" in first.stdout
     assert (
         "Today's budget of $5.00 is used up; it starts again at 00:00 Europe/Berlin."
-        in second.stdout
+        in second.stderr
     )
+    assert (second.returncode, second.stdout) == (1, "")
     assert (session["cost_usd"], session["cost_status"]) == (5.0, "estimated")
     assert session["model"] == {
         "name": "parrot",

@@ -52,4 +52,4 @@ class TestClosing:
 
         assert note.read_text() == "closed"
         assert [each["reason"] for each in logs if "reason" in each] == ["RuntimeError"]
-        assert "too long" in logs[-1]["event"]
+        assert "timed out" in logs[-1]["event"]
