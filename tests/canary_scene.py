@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -297,10 +296,3 @@ async def until_used_up(place: Place, kind: str) -> None:
         return not any(each["kind"] == kind and each["times"] for each in left)
 
     await place.sim.until(is_used_up)
-
-
-def free_port() -> int:
-    """Nobody listens there."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port

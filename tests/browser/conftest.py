@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
@@ -164,10 +163,3 @@ def tab(gateway: Gateway, context: BrowserContext, complaints: list[str]) -> Pag
     page.goto(gateway.link())
     page.get_by_text("Connected", exact=True).wait_for()
     return page
-
-
-@pytest.fixture
-def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

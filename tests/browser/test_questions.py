@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.configs import config_of
+from tests.ports import free_port
 from turngate.gateway.daemon.app import running
 from turngate.gateway.daemon.gateway import Gateway
 from turngate.gateway.daemon.state_dir import take_lock
@@ -28,10 +29,10 @@ turns: {{debounce: 10ms}}
 
 
 @pytest.fixture
-def link(tmp_path: Path, free_port: int) -> Iterator[str]:
+def link(tmp_path: Path) -> Iterator[str]:
     """The link to a whole gateway, in a thread of its own."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event, str]] = Future()
-    thread = threading.Thread(target=lambda: asyncio.run(_live(tmp_path, free_port, started)))
+    thread = threading.Thread(target=lambda: asyncio.run(_live(tmp_path, free_port(), started)))
     thread.start()
     loop, stop, url = started.result(timeout=20)
     yield url

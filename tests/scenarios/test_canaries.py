@@ -24,8 +24,8 @@ import pytest
 
 from tests import zygote
 from tests.canaries import Canaries
-from tests.canary_scene import free_port
 from tests.commands import PATIENCE, ROOT, TURNGATE, environment, turngate
+from tests.ports import free_port
 from tests.service import until_logged
 from tests.telegram_daemon import Daemon
 

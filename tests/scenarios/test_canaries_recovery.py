@@ -18,8 +18,9 @@ import aiohttp
 
 from tests import canary_agents
 from tests.canaries import Canaries
-from tests.canary_scene import ECHO, Place, Scene, free_port, scene, until_used_up
+from tests.canary_scene import ECHO, Place, Scene, scene, until_used_up
 from tests.commands import PATIENCE, ROOT, turngate
+from tests.ports import free_port
 from tests.simulators.models import KEY
 from tests.telegram_daemon import daemon
 

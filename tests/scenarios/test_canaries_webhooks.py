@@ -17,7 +17,8 @@ from pathlib import Path
 import aiohttp
 
 from tests.canaries import Canaries
-from tests.canary_scene import WORKSPACE, Scene, break_sending, crowd, free_port, scene
+from tests.canary_scene import WORKSPACE, Scene, break_sending, crowd, scene
+from tests.ports import free_port
 from tests.telegram_daemon import daemon
 
 SECRET = "X-Telegram-Bot-Api-Secret-Token"  # noqa: S105 - the name of a header

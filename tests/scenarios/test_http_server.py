@@ -19,6 +19,7 @@ from aiohttp import ClientSession, WSMsgType, web
 
 from tests.commands import PATIENCE, daemon, turngate
 from tests.full_length import is_full_length
+from tests.ports import free_port
 from turngate.adapters.http_server import ConnectionLimits, listening_socket, serving
 from turngate.gateway.domain.errors import AddressTaken
 
@@ -314,8 +315,3 @@ def room_for(crowd: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def free_port() -> int:
-    with socket_module.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])

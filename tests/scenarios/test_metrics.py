@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.canaries import Canaries
 from tests.commands import PATIENCE
-from tests.scenarios.test_canaries import free_port
+from tests.ports import free_port
 from tests.service import until_told
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process

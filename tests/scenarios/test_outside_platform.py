@@ -13,6 +13,7 @@ import pytest
 
 from tests.commands import PATIENCE, TURNGATE, environment, turngate
 from tests.outside_package import installed_from
+from tests.ports import free_port
 
 CONFIG = """
 web: {{listen: null}}
@@ -28,12 +29,6 @@ SECRET = {"LINES_SECRET": "canary"}
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(installed_from("adding-a-platform.md", tmp_path_factory.mktemp("outside")))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import aiohttp
 import pytest
 
 from tests.commands import turngate
+from tests.ports import free_port
 from tests.simulators.common import Simulator
 from tests.simulators.running import Remote, in_process
 from tests.simulators.telegram import Telegram
@@ -275,12 +275,6 @@ async def test_if_every_bot_is_refused_and_there_is_no_other_door_it_ends_with_7
         assert await running.ended() == 77
 
     assert len(await sim.calls()) <= 5
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 async def test_by_webhook_a_message_is_taken_when_it_is_stored_and_only_from_telegram(

@@ -17,6 +17,7 @@ import pytest
 
 from tests.contracts.adapter_scene import Ear, Scene, listening, part
 from tests.contracts.platforms.telegram import TelegramUnderTest
+from tests.ports import free_port
 from tests.simulators.telegram import TOKENS
 from turngate.adapters.telegram import plugin as telegram
 from turngate.adapters.telegram.normalise import HANDLED
@@ -283,12 +284,7 @@ async def test_an_update_that_nobody_understands_keeps_no_other_from_being_heard
     )
     understood["message"] |= {"from": {"id": 1, "is_bot": False, "first_name": "Ann"}, "text": "hi"}
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url)
-    webhook = telegram.Webhook(
-        url="http://127.0.0.1:48231/hook",
-        host="127.0.0.1",
-        port=48231,
-        secret="s",  # noqa: S106
-    )
+    webhook = _webhook()
     adapter = telegram.TelegramAdapter(replace(account, webhook=webhook), SystemClock())
     known = {"X-Telegram-Bot-Api-Secret-Token": "s"}
     async with listening(adapter, ear.receive), aiohttp.ClientSession() as http:
@@ -306,12 +302,7 @@ async def test_a_webhook_refuses_what_is_no_update_without_a_complaint(
     at: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Finding R23: deeply nested JSON was an error of ours."""
-    webhook = telegram.Webhook(
-        url="http://127.0.0.1:48233/hook",
-        host="127.0.0.1",
-        port=48233,
-        secret="s",  # noqa: S106
-    )
+    webhook = _webhook()
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, webhook=webhook)
     adapter = telegram.TelegramAdapter(account, SystemClock())
     deep, known = b"[" * 100_000, {"X-Telegram-Bot-Api-Secret-Token": "s"}
@@ -325,6 +316,16 @@ async def test_a_webhook_refuses_what_is_no_update_without_a_complaint(
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def _webhook() -> telegram.Webhook:
+    port = free_port()
+    return telegram.Webhook(
+        url=f"http://127.0.0.1:{port}/hook",
+        host="127.0.0.1",
+        port=port,
+        secret="s",  # noqa: S106
+    )
+
+
 async def _until_set(at: Scene) -> None:
     async def is_set() -> object:
         return await at.sim.calls(method="setWebhook")
@@ -334,12 +335,7 @@ async def _until_set(at: Scene) -> None:
 
 async def test_a_webhook_says_no_while_nothing_can_be_stored(at: Scene) -> None:
     ear = Ear(StoreUnavailable("the disk is full"))
-    webhook = telegram.Webhook(
-        url="http://127.0.0.1:48232/hook",
-        host="127.0.0.1",
-        port=48232,
-        secret="s",  # noqa: S106
-    )
+    webhook = _webhook()
     account = telegram.Account(token=TOKENS["main"], api_url=at.sim.url, webhook=webhook)
     adapter = telegram.TelegramAdapter(account, SystemClock())
     async with listening(adapter, ear.receive):
