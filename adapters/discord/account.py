@@ -52,6 +52,6 @@ class Timeouts:
     lasting: float = 45.0
 
     @property
-    def deaf_after(self) -> timedelta:
+    def stale_after(self) -> timedelta:
         """As the port has it."""
         return timedelta(seconds=self.deaf)

@@ -52,7 +52,7 @@ class DiscordAdapter:
         timeouts: Timeouts = Timeouts(),  # noqa: B008 - frozen
     ) -> None:
         self.platform = PLATFORM
-        self.deaf_after = timeouts.deaf_after
+        self.stale_after = timeouts.stale_after
         self._account = account
         self._platform_clock = PlatformClock(clock)
         self._api = Api(account, timeouts, self._platform_clock.note_date)

@@ -67,6 +67,6 @@ class Timeouts:
     good: float = 30.0
 
     @property
-    def deaf_after(self) -> timedelta:
+    def stale_after(self) -> timedelta:
         """As the port has it."""
         return timedelta(seconds=self.deaf)

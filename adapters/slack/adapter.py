@@ -62,7 +62,7 @@ class SlackAdapter:
     ) -> None:
         self.platform = PLATFORM
         self.progress: Moment | None = None
-        self.deaf_after = timeouts.deaf_after
+        self.stale_after = timeouts.stale_after
 
         self.limits = Limits(
             largest_part=LARGEST_MARKDOWN,

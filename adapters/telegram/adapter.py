@@ -52,7 +52,7 @@ class TelegramAdapter:
     ) -> None:
         self.platform = PLATFORM
         self.progress: Moment | None = None
-        self.deaf_after = timeouts.deaf_after
+        self.stale_after = timeouts.stale_after
         self._account = account
         self._clock = clock
         self._timeouts = timeouts

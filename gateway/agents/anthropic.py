@@ -240,7 +240,7 @@ class _Message:
     def shortcoming(self) -> str | None:
         return _ENDED_EARLY.get(self._stop)
 
-    def hear(self, data: str) -> Iterator[AgentEvent]:
+    def read(self, data: str) -> Iterator[AgentEvent]:
         """Convert one message. Unknown types are skipped, as the API's documentation requires."""
         event = parsed(data)
         match event.get("type"):

@@ -32,9 +32,9 @@ from turngate.gateway.domain.messages import (
 from turngate.gateway.domain.ports.agent import (
     Agent,
     Closes,
-    HearsOfEndings,
     TakesAnswers,
-    TakesWords,
+    TakesSessionEnd,
+    TakesSteering,
 )
 from turngate.gateway.domain.session import Session, SessionEnded
 from turngate.gateway.domain.transcript import (
@@ -59,7 +59,6 @@ __all__ = [
     "Done",
     "Entry",
     "File",
-    "HearsOfEndings",
     "InboundMessage",
     "Media",
     "Reasoning",
@@ -69,7 +68,8 @@ __all__ = [
     "SessionEnded",
     "SessionSource",
     "TakesAnswers",
-    "TakesWords",
+    "TakesSessionEnd",
+    "TakesSteering",
     "Text",
     "Tool",
     "ToolCall",

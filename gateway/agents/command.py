@@ -98,7 +98,7 @@ class JsonlCommand:
     def __init__(self, spec: AgentSpec) -> None:
         self._spec = spec
         self._running: dict[TurnId, Program] = {}
-        # Only on instances that want it: `HearsOfEndings` is checked by the presence of the name.
+        # Only on instances that want it: `TakesSessionEnd` is checked by the presence of the name.
         if spec.session_end:
             self.session_end = self._session_end
 

@@ -35,8 +35,8 @@ from turngate.gateway.domain.errors import (
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.ports.agent import (
     Agent,
-    HearsOfEndings,
-    TakesWords,
+    TakesSessionEnd,
+    TakesSteering,
 )
 from turngate.gateway.observability.logs import Action
 from turngate.gateway.rules.model_window import ModelWindow, cut_to, halved, size_of
@@ -92,7 +92,7 @@ class FallbackAgent:
         # Only the first agent is notified: a session belongs to it, and fallbacks may never have
         # seen it.
         first: object = self._links[0].agent if self._links else None
-        if isinstance(first, HearsOfEndings):
+        if isinstance(first, TakesSessionEnd):
             self.session_end = first.session_end
 
     async def run(self, turn: Turn) -> AsyncGenerator[AgentEvent]:
@@ -183,7 +183,7 @@ class FallbackAgent:
 
     async def steer(self, turn: TurnId, text: str) -> bool:
         agent: object = self._at_work.get(turn)
-        return isinstance(agent, TakesWords) and await agent.steer(turn, text)
+        return isinstance(agent, TakesSteering) and await agent.steer(turn, text)
 
 
 class _Pauses:

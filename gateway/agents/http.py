@@ -95,7 +95,7 @@ class HttpAgent:
     """An agent behind one address."""
 
     def __init__(self, spec: AgentSpec, asked: Endpoint, answer_url: str) -> None:
-        # Only on instances that want it: `HearsOfEndings` is checked by the presence of the name.
+        # Only on instances that want it: `TakesSessionEnd` is checked by the presence of the name.
         if spec.session_end:
             self.session_end = self._session_end
         self._spec = spec

@@ -56,7 +56,7 @@ class ModelStream(Protocol):
     def shortcoming(self) -> str | None:
         """Why the answer was cut short although nothing failed; None if it was not."""
 
-    def hear(self, data: str) -> Iterable[AgentEvent]:
+    def read(self, data: str) -> Iterable[AgentEvent]:
         """
         Convert one message of the stream, or a whole answer. Raises ServerRefusal for an error
         message.
@@ -83,7 +83,7 @@ async def answered(
         async with aclosing(_messages(response, answer)) as messages:
             async for data in messages:
                 has_spoken = True
-                for event in answer.hear(data):
+                for event in answer.read(data):
                     has_begun = True
                     yield event
         if not answer.is_complete and not has_spoken:

@@ -238,7 +238,7 @@ class _Completion:
     def shortcoming(self) -> str | None:
         return _ENDED_EARLY.get(self._finish)
 
-    def hear(self, data: str) -> Iterator[AgentEvent]:
+    def read(self, data: str) -> Iterator[AgentEvent]:
         if data.strip() == "[DONE]":
             self.is_over = True
             return

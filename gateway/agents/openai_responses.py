@@ -182,7 +182,7 @@ class _Response:
     def shortcoming(self) -> str | None:
         return self._shortcoming
 
-    def hear(self, data: str) -> Iterator[AgentEvent]:
+    def read(self, data: str) -> Iterator[AgentEvent]:
         """Convert one event. There are dozens of types, and those that add nothing are skipped."""
         if data.strip() == "[DONE]":
             return

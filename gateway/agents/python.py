@@ -30,7 +30,7 @@ from turngate.gateway.domain.ports.agent import (
     Agent,
     Closes,
     TakesAnswers,
-    TakesWords,
+    TakesSteering,
 )
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.session import SessionEnded
@@ -70,7 +70,7 @@ class PythonAgent:
         # a question would otherwise wait for an answer that the agent cannot take.
         if isinstance(agent, TakesAnswers):
             self.answer = agent.answer
-        if isinstance(agent, TakesWords):
+        if isinstance(agent, TakesSteering):
             self.steer = agent.steer
         if isinstance(agent, Closes):
             self.close = agent.close

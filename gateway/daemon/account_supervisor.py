@@ -119,7 +119,7 @@ class Supervisor:
         self._since = clock.monotonic()
         self._gap_told: float | None = None
         self._trouble: str | None = None
-        self._heard_since: float | None = None
+        self._connected_since: float | None = None
         self._may_catch_up_at = clock.monotonic()
 
     @property
@@ -182,7 +182,7 @@ class Supervisor:
 
     async def _try(self, receive: Receive) -> BaseException:
         """Run the adapter once; return what ended it."""
-        self._heard_since = None
+        self._connected_since = None
         self._become(AccountState.STARTING, None)
         try:
             await self._catch_up_and_listen(receive)
@@ -235,8 +235,8 @@ class Supervisor:
         try:
             while not any(map(_has_ended_it, enumerate(tasks))):
                 await asyncio.wait(tasks, timeout=_LOOKS_EVERY, return_when=FIRST_EXCEPTION)
-                if self._heard_since is None and not tasks[0].done() and self._hears(began):
-                    self._heard_since = self._clock.monotonic()
+                if self._connected_since is None and not tasks[0].done() and self._hears(began):
+                    self._connected_since = self._clock.monotonic()
                     tasks += [asyncio.ensure_future(heard())] if heard is not None else []
                 # `report` says DEGRADED after one interval; the restart follows after two.
                 if self._is_deaf(2):
@@ -358,11 +358,11 @@ class Supervisor:
 
     def _has_lasted(self) -> bool:
         """Return whether the connection that ended was of use for some time."""
-        if self._heard_since is None:
+        if self._connected_since is None:
             return False
         progress = _progress_of(self._adapter)
         last = self._clock.monotonic() if progress is None else progress.elapsed
-        return last - self._heard_since >= _GOOD_AFTER
+        return last - self._connected_since >= _GOOD_AFTER
 
     def _is_deaf(self, times: int) -> bool:
         """Return whether the platform has been silent for several times its normal interval."""
@@ -373,7 +373,7 @@ class Supervisor:
         last = (
             self._since if adapter.progress is None else max(adapter.progress.elapsed, self._since)
         )
-        return self._clock.monotonic() - last > times * adapter.deaf_after.total_seconds()
+        return self._clock.monotonic() - last > times * adapter.stale_after.total_seconds()
 
 
 class _Several:

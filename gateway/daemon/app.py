@@ -367,7 +367,7 @@ def _control_requests(gateway: Gateway, local: Screens) -> dict[str, Verb]:
             gateway.clock,
             pipeline.resume,
             pipeline.delivery.enqueue,
-            pipeline.lanes.let_go,
+            pipeline.lanes.remove,
             pipeline.read_again,
         ),
         **chat_requests(local, _chat_commands()),

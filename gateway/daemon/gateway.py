@@ -17,7 +17,7 @@ from turngate.gateway.daemon.metrics_snapshot import MetricsSnapshot
 from turngate.gateway.daemon.reload import Reload
 from turngate.gateway.daemon.run_record import RunRecord
 from turngate.gateway.daemon.session_end_notices import SessionEndNotices
-from turngate.gateway.daemon.shutdown import CUT_OFF, say_that_it_goes_on
+from turngate.gateway.daemon.shutdown import CUT_OFF, announce_restart
 from turngate.gateway.daemon.sweep import Sweep
 from turngate.gateway.domain.crashpoints import crashpoint
 from turngate.gateway.domain.errors import Refused, StoreUnavailable, TurngateError
@@ -179,9 +179,7 @@ class Gateway:
         unanswered = self.pipeline.lanes.unanswered()
         if unanswered:
             self.observer.cut_off(len(unanswered))
-            await self._unless_hurried(
-                say_that_it_goes_on(unanswered, self.pipeline), _FOR_LAST_WORDS
-            )
+            await self._unless_hurried(announce_restart(unanswered, self.pipeline), _FOR_LAST_WORDS)
 
     async def _unless_hurried(self, work: Coroutine[None, None, None], longest: timedelta) -> None:
         working = asyncio.ensure_future(work)

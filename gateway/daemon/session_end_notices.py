@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from turngate.gateway.domain.errors import StoreError, UnknownSession
-from turngate.gateway.domain.ports.agent import HearsOfEndings
+from turngate.gateway.domain.ports.agent import TakesSessionEnd
 from turngate.gateway.domain.ports.clock import Clock
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.domain.session import Session
@@ -76,7 +76,7 @@ class SessionEndNotices:
     async def _tell(self, ending: EndedSession) -> None:
         session = ending.session
         configured = self.policy.agent_of(ending.session)
-        if not isinstance(configured.agent, HearsOfEndings):
+        if not isinstance(configured.agent, TakesSessionEnd):
             return await self.store.record_told(session.id)
         # Only after a crash during the last attempt; otherwise it was dropped below.
         if ending.attempts >= MOST_TRIES:
@@ -94,7 +94,7 @@ class SessionEndNotices:
         return None
 
     async def _heard(
-        self, agent: HearsOfEndings, configured: ConfiguredAgent, session: Session
+        self, agent: TakesSessionEnd, configured: ConfiguredAgent, session: Session
     ) -> bool:
         try:
             history = await self._read(session)
@@ -125,5 +125,5 @@ class SessionEndNotices:
         ]
 
     async def _let_go(self, session: Session, configured: ConfiguredAgent) -> None:
-        self.observer.ending_let_go(session.id, configured.name, MOST_TRIES)
+        self.observer.session_end_dropped(session.id, configured.name, MOST_TRIES)
         await self.store.record_told(session.id)

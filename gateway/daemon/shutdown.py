@@ -20,7 +20,7 @@ CUT_OFF = "the gateway is being restarted"
 GOES_ON = "The gateway is restarting. This will be continued afterwards."
 
 
-async def say_that_it_goes_on(
+async def announce_restart(
     unanswered: Iterable[tuple[SessionKey, InboundMessage]], pipeline: Pipeline
 ) -> None:
     """

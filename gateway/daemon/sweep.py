@@ -59,16 +59,16 @@ class Sweep:
 
     async def run(self) -> None:
         """Run until cancelled. A sweep that the store cannot do now is done the next time."""
-        steadiness = ClockJump(self.clock)
+        clock_jump = ClockJump(self.clock)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._keep_ending(steadiness), name="ending")
-            tasks.create_task(self._keep_clean(steadiness), name="clean-up")
+            tasks.create_task(self._keep_ending(clock_jump), name="ending")
+            tasks.create_task(self._keep_clean(clock_jump), name="clean-up")
 
-    async def _keep_ending(self, steadiness: ClockJump) -> None:
+    async def _keep_ending(self, clock_jump: ClockJump) -> None:
         was_steady = True
         while True:
             await asyncio.sleep(self._pause().total_seconds())
-            is_steady = steadiness.holds()
+            is_steady = clock_jump.holds()
             # The clock is doubted for an hour, and this runs each minute: log the change only.
             if was_steady and not is_steady:
                 self.observer.clock_jumped()
@@ -76,7 +76,7 @@ class Sweep:
             if is_steady:
                 await self._seen_to(self.end_due)
 
-    async def _keep_clean(self, steadiness: ClockJump) -> None:
+    async def _keep_clean(self, clock_jump: ClockJump) -> None:
         """
         Clean up periodically. The first run waits a minute, so that a clock that is set after the
         start is noticed.
@@ -87,7 +87,7 @@ class Sweep:
             # A minute at most, however long the interval is: a reload may shorten it.
             await asyncio.sleep(min(every, _LOOK_EVERY).total_seconds())
             is_due = self.clock.monotonic() - cleaned_at >= every.total_seconds()
-            if steadiness.holds() and is_due:
+            if clock_jump.holds() and is_due:
                 cleaned_at = self.clock.monotonic()
                 await self._seen_to(self.clean_up)
 

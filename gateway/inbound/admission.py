@@ -121,7 +121,7 @@ class Admission:
 
     async def reject(self, message: InboundMessage, refusal: Refusal) -> None:
         """Record a refused message without its text; an unknown user gets a pairing code."""
-        self.observer.turned_away(message.source, refusal.name.lower())
+        self.observer.message_rejected(message.source, refusal.name.lower())
         # Not stored and not answered, but kept in memory as context for the next turn.
         if refusal is Refusal.UNADDRESSED:
             return self.background.add(message)

@@ -136,7 +136,7 @@ class Observer:
                 inbox=accepted.id,
             )
 
-    def turned_away(self, source: SessionSource, reason: str) -> None:
+    def message_rejected(self, source: SessionSource, reason: str) -> None:
         """A message was refused, with the reason as a short word."""
         self.metrics.refusals.labels(source.platform, reason).inc()
         self.received(source, Action.REFUSED)
@@ -340,7 +340,7 @@ class Observer:
             reason=reason,
         )
 
-    def ending_let_go(self, session: SessionId, agent: str, tries: int) -> None:
+    def session_end_dropped(self, session: SessionId, agent: str, tries: int) -> None:
         """The notification of an ended session was given up. The transcript is unaffected."""
         self._log.warning(
             "an agent could not be notified that a session ended",

@@ -198,7 +198,7 @@ class Delivery:
             # An adapter's bug ends this part's try, never the other chats.
             except Exception as exc:  # noqa: BLE001
                 self._observer.bug(exc)
-            queue.go_on()
+            queue.resume()
             if queue.sendings:
                 crashpoint("between-parts")
 
@@ -353,6 +353,6 @@ class _Queue:
         for sending in self.sendings:
             sending.tried.set()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self._waits = False
         self.sendings.popleft().tried.set()

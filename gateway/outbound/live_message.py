@@ -137,7 +137,7 @@ class EditedMessage:
 
     def show(self, event: AgentEvent) -> None:
         """Show an event with the next edit."""
-        self._words.hear(event)
+        self._words.add(event)
         self._wake()
 
     async def close(self) -> str | None:
@@ -346,7 +346,7 @@ class Stream(EditedMessage):
 
     def show(self, event: AgentEvent) -> None:
         """Show text and tools."""
-        self._story.hear(event)
+        self._story.add(event)
         super().show(event)
 
     def _call(self) -> PlatformCall:

@@ -42,7 +42,7 @@ class PreviewLabels:
         """Whether there is text of the agent."""
         return any(piece.strip() for piece in self._pieces)
 
-    def hear(self, event: AgentEvent) -> None:
+    def add(self, event: AgentEvent) -> None:
         """Add one event."""
         match event:
             case Text(text=text):
@@ -117,7 +117,7 @@ class PreviewText:
         """Remember these tools as shown."""
         self._told |= {tool.id: tool for tool in tools}
 
-    def hear(self, event: AgentEvent) -> None:
+    def add(self, event: AgentEvent) -> None:
         """Add one event."""
         match event:
             case Text(text=text):

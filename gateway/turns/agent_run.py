@@ -283,7 +283,7 @@ class AgentRun:
                     if isinstance(event, Ask):
                         await self._put(event, services)
                     elif (taken := await self._taken(event, services)) is not None:
-                        self.answer.hear(taken)
+                        self.answer.add(taken)
                         self._preview(taken)
 
                     if isinstance(event, Done):
@@ -328,7 +328,7 @@ class AgentRun:
 
     async def _put(self, ask: Ask, services: TurnServices) -> None:
         self._show_rest()
-        self.answer.hear(ask)
+        self.answer.add(ask)
         labels = tuple(map(self._for_people, ask.options))
         if await services.ask(ask, self._for_people(ask.text), labels, self._was_answered):
             # No await since the task that gives the answer was started, so it cannot come before it
@@ -363,7 +363,7 @@ class AgentRun:
     async def _send(self, send: Send, services: TurnServices) -> None:
         """Send to another chat at once. The user is informed only if that fails."""
         # Counted before it is sent, so that an agent in a loop reaches its limit whatever happens.
-        self.answer.hear(send)
+        self.answer.add(send)
         target = self._restore(send.target)
         restored = replace(send, target=target, text=self._for_people(send.text))
         try:

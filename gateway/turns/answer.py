@@ -73,7 +73,7 @@ class AgentAnswer:
         self.used_tools = False
         self.missed: list[str] = []
 
-    def hear(self, event: AgentEvent) -> None:
+    def add(self, event: AgentEvent) -> None:
         """Add one event."""
         self._length += _length(event)
         # An agent in a loop must not fill the memory or the transcript.
@@ -101,7 +101,7 @@ class AgentAnswer:
 
     def miss(self, told: str) -> None:
         """Note something that the agent wanted to send and could not."""
-        # A refused file never reaches `hear`, so it needs a bound of its own.
+        # A refused file never reaches `add`, so it needs a bound of its own.
         if len(self.missed) >= _MOST_MISSED:
             raise AgentError(
                 f"it wanted to send more than {_MOST_MISSED} things that cannot be sent"

@@ -75,9 +75,9 @@ class ActiveBatch:
     answer is stored.
 
     `runs_once`: the agent may do harm if it does the same again. `ended_for`: why it was stopped,
-    if not by a user. `beside`: it runs beside the lane, while a turn may run in it. `let_go` frees
-    the place it holds in the lane. `slot`: its share of the concurrency limit. `probation`: whether
-    a crash would be its fault.
+    if not by a user. `beside`: it runs beside the lane, while a turn may run in it. `release_hold`
+    frees the place it holds in the lane. `slot`: its share of the concurrency limit. `probation`:
+    whether a crash would be its fault.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class ActiveBatch:
         batch: Sequence[QueuedMessage],
         *,
         beside: bool = False,
-        let_go: Callable[[], None] | None = None,
+        release_hold: Callable[[], None] | None = None,
         slot: Slot | None = None,
         probation: Probation | None = None,
     ) -> None:
@@ -100,7 +100,7 @@ class ActiveBatch:
         self._joined: list[QueuedMessage] = []
         self._over: asyncio.Event | None = None
         self._is_over = self.is_answered = False
-        self._let_go = let_go
+        self._release_hold = release_hold
         self._stopped = False
 
     @property
@@ -116,9 +116,9 @@ class ActiveBatch:
     def mark_answered(self) -> None:
         """Free the lane: the answer is stored, and a user who sees it may write at once."""
         self.is_answered = True
-        if self._let_go is not None:
-            self._let_go()
-            self._let_go = None
+        if self._release_hold is not None:
+            self._release_hold()
+            self._release_hold = None
 
     async def count_slot_for(self, agent: str) -> None:
         """Count the slot toward the agent that really answers, within that agent's share."""

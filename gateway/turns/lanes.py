@@ -1,7 +1,7 @@
 """
 One turn at a time per session, many sessions at once.
 
-A place in the lane is taken before the first `await`, so turns follow the order of arrival,
+A ticket in the lane is taken before the first `await`, so turns follow the order of arrival,
 whatever the store does in between. A lane exists only while a message is in it.
 """
 
@@ -37,7 +37,7 @@ class WhenBusy(StrEnum):
 
 
 class Ticket(Protocol):
-    """A place in a lane while a message is stored; left if that fails or it is a duplicate."""
+    """A ticket in a lane while a message is stored; left if that fails or it is a duplicate."""
 
     def take(self, stored: QueuedMessage) -> None:
         """Fill the place with the stored message, which runs when it is first in the lane."""
@@ -57,11 +57,11 @@ class _LaneTicket:
         # the others were accepted before.
         if self._lane.is_full and not (stored.alone or stored.recovered):
             self.leave()
-            self._lane.send_away(stored)
+            self._lane.refuse_surplus(stored)
             return
 
         self.stored = stored
-        self._lane.ring()
+        self._lane.notify()
         # Only now: a message that could not be stored must not end a turn.
         if self._lane.interrupts and self._lane.running is not None:
             self._lane.running.stop()
@@ -75,14 +75,14 @@ class _LaneTicket:
 
     @property
     def is_waiting(self) -> bool:
-        return self in self._lane.places
+        return self in self._lane.tickets
 
     def leave(self) -> None:
-        self._lane.places.remove(self)
-        if self.stored is not None and self._lane.gone is not None:
-            self._lane.gone(self.stored)
+        self._lane.tickets.remove(self)
+        if self.stored is not None and self._lane.on_removed is not None:
+            self._lane.on_removed(self.stored)
         # The lane may be waiting for this very place to be stored.
-        self._lane.ring()
+        self._lane.notify()
         if self.held is not None:
             self.held.leave()
 
@@ -94,9 +94,9 @@ class _Lane:
     room: int | None = None
     refuse: Callable[[QueuedMessage], None] | None = None
     steer: Callable[[ActiveBatch, _LaneTicket], None] | None = None
-    gone: Callable[[QueuedMessage], None] | None = None
-    places: list[_LaneTicket] = field(default_factory=list)
-    _bell: asyncio.Future[None] | None = None
+    on_removed: Callable[[QueuedMessage], None] | None = None
+    tickets: list[_LaneTicket] = field(default_factory=list)
+    _wakeup: asyncio.Future[None] | None = None
     running: ActiveBatch | None = None
     overflows: bool = False
 
@@ -105,21 +105,21 @@ class _Lane:
         """Whether the queue limit is reached."""
         return (
             self.room is not None
-            and sum(place.stored is not None for place in self.places) >= self.room
+            and sum(ticket.stored is not None for ticket in self.tickets) >= self.room
         )
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake the task that serves the lane: something has changed."""
-        if self._bell is not None and not self._bell.done():
-            self._bell.set_result(None)
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def change(self) -> None:
         """Wait for a change."""
         # A future per wait instead of an Event: there are many lanes, and each has one waiter.
-        self._bell = asyncio.get_running_loop().create_future()
-        await self._bell
+        self._wakeup = asyncio.get_running_loop().create_future()
+        await self._wakeup
 
-    def send_away(self, stored: QueuedMessage) -> None:
+    def refuse_surplus(self, stored: QueuedMessage) -> None:
         """Refuse a surplus message. The first one since there was room gets a notice."""
         if self.refuse is not None:
             self.refuse(replace(stored, is_surplus=True, is_first_surplus=not self.overflows))
@@ -163,11 +163,11 @@ class Lanes:
         self._agent_of = agent_of
         self._chosen: OrderedDict[SessionKey, str] = OrderedDict()
         self._lanes: dict[SessionKey, _Lane] = {}
-        self._beside: dict[SessionKey, _Lane] = {}
+        self._command_lanes: dict[SessionKey, _Lane] = {}
         self._closing = asyncio.Event()
 
     def join(self, key: SessionKey) -> Ticket:
-        """Take a place in a lane. Never waits, so a later message cannot get an earlier place."""
+        """Take a ticket in a lane. Never waits, so a later message cannot get an earlier place."""
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = _Lane(
@@ -178,21 +178,21 @@ class Lanes:
                 refuse=lambda stored: self.command_queue(key).take(stored),
                 steer=self._offer if self._rules.when_busy is WhenBusy.STEER else None,
                 # A suspect that is dropped must not hold everything else back.
-                gone=lambda stored: self.quarantine.clear(stored.turn),
+                on_removed=lambda stored: self.quarantine.clear(stored.turn),
             )
             self._tasks.create_task(self._serve(lane), name="lane")
 
-        place = _LaneTicket(lane)
-        lane.places.append(place)
-        lane.ring()
-        return place
+        ticket = _LaneTicket(lane)
+        lane.tickets.append(ticket)
+        lane.notify()
+        return ticket
 
     def exclusive(self, key: SessionKey) -> Ticket:
         """Take a place for a command that must run alone. Beside a busy lane it is refused."""
         lane = self._lanes.get(key)
         # A lane whose turn has its answer stored counts as idle: only the delivery is left.
         is_quiet = lane is None or (
-            not lane.places and lane.running is not None and lane.running.is_answered
+            not lane.tickets and lane.running is not None and lane.running.is_answered
         )
         return self.join(key) if is_quiet else self.command_queue(key)
 
@@ -205,15 +205,15 @@ class Lanes:
         """
         # The second place keeps later messages from starting a turn before the command is done.
         held = self.join(key) if holding else None
-        lane = self._beside.get(key)
+        lane = self._command_lanes.get(key)
         if lane is None:
-            lane = self._beside[key] = _Lane(key)
-            self._tasks.create_task(self._serve_beside(lane), name="beside")
+            lane = self._command_lanes[key] = _Lane(key)
+            self._tasks.create_task(self._serve_commands(lane), name="beside")
 
-        place = _LaneTicket(lane, held)
-        lane.places.append(place)
-        lane.ring()
-        return place
+        ticket = _LaneTicket(lane, held)
+        lane.tickets.append(ticket)
+        lane.notify()
+        return ticket
 
     @property
     def queues_messages(self) -> bool:
@@ -227,40 +227,40 @@ class Lanes:
     def is_taken(self, key: SessionKey) -> bool:
         """Return whether anything is queued there, commands included. Safe from any thread."""
         # The sweep asks on the store's thread: two lookups are safe there, an iteration is not.
-        return key in self._lanes or key in self._beside
+        return key in self._lanes or key in self._command_lanes
 
     def waiting(self, key: SessionKey) -> list[InboundMessage]:
         """Return the stored messages that wait for their turn, in order."""
         lane = self._lanes.get(key)
-        return [place.stored.message for place in lane.places if place.stored] if lane else []
+        return [ticket.stored.message for ticket in lane.tickets if ticket.stored] if lane else []
 
-    def let_go(self, key: SessionKey, inbox: InboxId) -> bool:
+    def remove(self, key: SessionKey, inbox: InboxId) -> bool:
         """Remove a waiting message from its lane. False if it does not wait there."""
         lane = self._lanes.get(key)
-        place = (
-            next((each for each in lane.places if each.stored and each.stored.id == inbox), None)
+        ticket = (
+            next((each for each in lane.tickets if each.stored and each.stored.id == inbox), None)
             if lane
             else None
         )
-        if place is not None:
-            place.leave()
-        return place is not None
+        if ticket is not None:
+            ticket.leave()
+        return ticket is not None
 
     def amend(self, key: SessionKey, edit: InboundMessage) -> InboxId | None:
         """Replace the text of a waiting message by an edit. None if no such message waits."""
         lane = self._lanes.get(key)
-        for place in lane.places if lane else ():
-            if place.stored is not None and place.stored.is_changed_by(edit):
-                message = replace(place.stored.message, text=edit.text)
-                place.stored = replace(place.stored, message=message)
-                return place.stored.id
+        for ticket in lane.tickets if lane else ():
+            if ticket.stored is not None and ticket.stored.is_changed_by(edit):
+                message = replace(ticket.stored.message, text=edit.text)
+                ticket.stored = replace(ticket.stored, message=message)
+                return ticket.stored.id
         return None
 
     def depth(self) -> tuple[int, int]:
         """Return how many lanes run a turn, and how many messages wait."""
         lanes = self._lanes.values()
         return sum(lane.running is not None for lane in lanes), sum(
-            len(lane.places) for lane in lanes
+            len(lane.tickets) for lane in lanes
         )
 
     async def stop(self, key: SessionKey) -> bool:
@@ -283,7 +283,7 @@ class Lanes:
 
     async def until_over(self) -> None:
         """Wait until everything that runs now has ended."""
-        for lane in [*self._lanes.values(), *self._beside.values()]:
+        for lane in [*self._lanes.values(), *self._command_lanes.values()]:
             if lane.running is not None:
                 await lane.running.until_over()
 
@@ -311,23 +311,23 @@ class Lanes:
 
     def _begin_stopped(self, lane: _Lane) -> ActiveBatch | None:
         """Run a waiting batch at once, without debounce and slot, for `stop` to end it."""
-        first = lane.places[0].stored if lane.places else None
+        first = lane.tickets[0].stored if lane.tickets else None
         # A command that is next is not a turn, so it is not stopped.
         if first is None or first.alone or self._closing.is_set():
             return None
 
         lane.running = ActiveBatch(self._take_out(lane, gathers=True))
-        lane.ring()
+        lane.notify()
         self._tasks.create_task(self._work_on(lane, lane.running), name="stopped")
         return lane.running
 
     async def _serve(self, lane: _Lane) -> None:
-        while (lane.places or lane.running is not None) and not self._closing.is_set():
+        while (lane.tickets or lane.running is not None) and not self._closing.is_set():
             if lane.running is not None:
                 await lane.running.until_over()  # it was stopped before it began
                 continue
 
-            first = lane.places[0]
+            first = lane.tickets[0]
             # Only a message that is being stored now is debounced. One that waited behind a turn
             # has waited long enough.
             comes_just_now = first.stored is None
@@ -347,7 +347,7 @@ class Lanes:
                     break
                 # It may have been stopped, dropped or joined to another turn while this waited for
                 # a slot.
-                if first not in lane.places:
+                if first not in lane.tickets:
                     continue
                 # In `follow_up` mode messages that waited are answered one by one.
                 gathers = comes_just_now or self._rules.when_busy is not WhenBusy.FOLLOW_UP
@@ -355,7 +355,7 @@ class Lanes:
                 lane.running = ActiveBatch(batch, slot=slot, probation=probation)
                 await self._work_on(lane, lane.running)
 
-        # No await since `places` was found empty: a ticket taken in between would never be served.
+        # No await since `tickets` was found empty: a ticket taken in between would never be served.
         del self._lanes[lane.key]
 
     def _holder(self, key: SessionKey, stored: QueuedMessage | None) -> Holder:
@@ -378,27 +378,27 @@ class Lanes:
             self._chosen.popitem(last=False)
         await batch.count_slot_for(agent)
 
-    def _offer(self, running: ActiveBatch, place: _LaneTicket) -> None:
-        self._tasks.create_task(self._steer(running, place), name="steer")
+    def _offer(self, running: ActiveBatch, ticket: _LaneTicket) -> None:
+        self._tasks.create_task(self._steer(running, ticket), name="steer")
 
-    async def _steer(self, running: ActiveBatch, place: _LaneTicket) -> None:
+    async def _steer(self, running: ActiveBatch, ticket: _LaneTicket) -> None:
         """Offer a message to the running turn. If it is not taken, it waits for the next one."""
         # The place is kept until the turn has taken the message. By then the message may have left
         # it with the next turn.
-        if place.stored is not None and await running.takes(place.stored) and place.is_waiting:
-            place.leave()
+        if ticket.stored is not None and await running.takes(ticket.stored) and ticket.is_waiting:
+            ticket.leave()
 
-    async def _serve_beside(self, lane: _Lane) -> None:
-        while lane.places:
-            first = lane.places[0]
+    async def _serve_commands(self, lane: _Lane) -> None:
+        while lane.tickets:
+            first = lane.tickets[0]
             if await self._is_stored(lane, first):
                 lane.running = ActiveBatch(
                     self._take_out_beside(lane),
                     beside=True,
-                    let_go=first.held.leave if first.held else None,
+                    release_hold=first.held.leave if first.held else None,
                 )
                 await self._work_on(lane, lane.running)
-        del self._beside[lane.key]
+        del self._command_lanes[lane.key]
 
     async def _work_on(self, lane: _Lane, running: ActiveBatch) -> None:
         try:
@@ -413,7 +413,7 @@ class Lanes:
         """Wait until the first message of the lane is stored; False if it has left."""
         while first.stored is None:
             await lane.change()
-            if not lane.places or lane.places[0] is not first:
+            if not lane.tickets or lane.tickets[0] is not first:
                 return False
         return True
 
@@ -428,12 +428,12 @@ class Lanes:
         while (
             pause > 0
             and lane.running is None
-            and not any(each.stored and each.stored.alone for each in lane.places)
+            and not any(each.stored and each.stored.alone for each in lane.tickets)
         ):
-            count = len(lane.places)
+            count = len(lane.tickets)
             try:
                 async with asyncio.timeout_at(min(now() + pause, deadline)):
-                    while len(lane.places) == count:
+                    while len(lane.tickets) == count:
                         await lane.change()
             except TimeoutError:
                 return
@@ -441,13 +441,13 @@ class Lanes:
     def _take_out(self, lane: _Lane, *, gathers: bool) -> list[QueuedMessage]:
         """Remove the first message and those after it that may be answered with it."""
         batch: list[QueuedMessage] = []
-        while lane.places and lane.places[0].stored is not None:
-            stored = lane.places[0].stored
+        while lane.tickets and lane.tickets[0].stored is not None:
+            stored = lane.tickets[0].stored
             together = gathers or stored.turn is not None  # rows of one turn are never torn apart
             if batch and not (together and batch[0].goes_with(stored)):
                 break
             batch.append(stored)
-            lane.places.pop(0)
+            lane.tickets.pop(0)
             # There is room again, so the next surplus message gets a notice.
             lane.overflows = False
 
@@ -457,14 +457,14 @@ class Lanes:
         """Remove one command, or all surplus messages at once."""
         batch: list[QueuedMessage] = []
         # Refused one by one, a chat that never stops would keep the disk busy with refusals.
-        for place in lane.places:
-            if place.stored is None or (
-                batch and not (batch[0].is_surplus and place.stored.is_surplus)
+        for ticket in lane.tickets:
+            if ticket.stored is None or (
+                batch and not (batch[0].is_surplus and ticket.stored.is_surplus)
             ):
                 break
-            batch.append(place.stored)
+            batch.append(ticket.stored)
 
-        del lane.places[: len(batch)]
+        del lane.tickets[: len(batch)]
         return batch
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from turngate.gateway.domain.errors import Refused
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import InboundMessage
-from turngate.gateway.domain.ports.agent import Agent, TakesWords
+from turngate.gateway.domain.ports.agent import Agent, TakesSteering
 from turngate.gateway.domain.ports.capability import can
 from turngate.gateway.domain.ports.store import Store
 from turngate.gateway.observability.observer import Observer
@@ -49,7 +49,7 @@ class Steering:
     async def _say(self, message: InboundMessage) -> bool:
         """Pass the text on, if the agent can take it."""
         # Files are fetched before a turn begins, so a message with files waits for the next one.
-        if not can(self.agent, TakesWords) or message.attachments:
+        if not can(self.agent, TakesSteering) or message.attachments:
             return False
 
         try:

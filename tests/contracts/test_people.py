@@ -377,11 +377,11 @@ class TestAmending:
 
     async def test_what_is_answered_or_was_refused_stays_as_it_is(self, store: Store) -> None:
         await begin(store, message("helo"))
-        turned_away = await store.reject(message(id="2"), key_of(), "a stranger")
+        refused = await store.reject(message(id="2"), key_of(), "a stranger")
         (running,) = await store.inbox(InboxState.RUNNING)
 
         assert not await store.amend(running.id, "hello")
-        assert not await store.amend(turned_away.id, "hello")
+        assert not await store.amend(refused.id, "hello")
         assert (await store.inbox(InboxState.RUNNING))[0].message.text == "helo"
 
 

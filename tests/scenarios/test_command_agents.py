@@ -32,7 +32,7 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.messages import Attachment
-from turngate.gateway.domain.ports.agent import TakesAnswers, TakesWords
+from turngate.gateway.domain.ports.agent import TakesAnswers, TakesSteering
 from turngate.gateway.domain.transcript import (
     MediaType,
     Reasoning,
@@ -156,7 +156,7 @@ class TestText:
     async def test_it_neither_waits_for_answers_nor_listens(self) -> None:
         agent = text_agent("")
         assert not isinstance(agent, TakesAnswers)
-        assert not isinstance(agent, TakesWords)
+        assert not isinstance(agent, TakesSteering)
 
     @pytest.mark.parametrize(
         "body",

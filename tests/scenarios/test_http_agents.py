@@ -30,7 +30,7 @@ from turngate.gateway.domain.errors import (
     ConfigError,
 )
 from turngate.gateway.domain.ids import TurnId
-from turngate.gateway.domain.ports.agent import TakesAnswers, TakesWords
+from turngate.gateway.domain.ports.agent import TakesAnswers, TakesSteering
 from turngate.gateway.domain.transcript import Text
 
 TURN = turn_in(Path("/work"), "hello")
@@ -266,7 +266,7 @@ class TestWhileItWorks:
     async def test_it_takes_answers_and_words(self) -> None:
         async with served(stream(_asks)) as (agent, serving):
             assert isinstance(agent, TakesAnswers)
-            assert isinstance(agent, TakesWords)
+            assert isinstance(agent, TakesSteering)
             running = agent.run(TURN)
             assert await anext(running) == Ask(id="q", text="Sure?", options=("yes", "no"))
             await agent.answer(TurnId(7), "q", "yes")

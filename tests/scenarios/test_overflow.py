@@ -72,7 +72,7 @@ async def ask(work: AtWork, do: str, **args: Json) -> dict[str, Json]:
     """The operator asks the daemon."""
     pipeline, clock = work.pipeline, work.pipeline.clock
     verbs = queue_requests(
-        work.store, clock, pipeline.resume, lambda part: None, pipeline.lanes.let_go
+        work.store, clock, pipeline.resume, lambda part: None, pipeline.lanes.remove
     )
     found = await carry_out(verbs, {"do": do, "args": args}, NoLine())
     assert isinstance(found, dict)

@@ -17,7 +17,7 @@ from turngate.gateway.domain.errors import AgentError, AgentUnavailable
 from turngate.gateway.domain.ports.agent import (
     Agent,
     Closes,
-    HearsOfEndings,
+    TakesSessionEnd,
 )
 
 TOLD = {
@@ -85,7 +85,7 @@ def command(body: str, **changes: object) -> Agent:
 )
 async def test_whoever_would_take_it_for_a_turn_is_not_told(spec: AgentSpec) -> None:
     agent: object = load_agent(spec)
-    assert not isinstance(agent, HearsOfEndings)
+    assert not isinstance(agent, TakesSessionEnd)
     if isinstance(agent, Closes):
         await agent.close()
 
@@ -93,7 +93,7 @@ async def test_whoever_would_take_it_for_a_turn_is_not_told(spec: AgentSpec) -> 
 class TestCommand:
     async def test_it_reads_one_line_in_the_folder_of_the_session(self, tmp_path: Path) -> None:
         agent = command("open('told', 'w').write(sys.stdin.read()); say('whatever')")
-        assert isinstance(agent, HearsOfEndings)
+        assert isinstance(agent, TakesSessionEnd)
         await agent.session_end(replace(ENDING, workdir=str(tmp_path)))
 
         (line,) = (tmp_path / "told").read_text().splitlines()
@@ -101,7 +101,7 @@ class TestCommand:
 
     async def test_its_status_says_whether_it_has_heard(self, tmp_path: Path) -> None:
         agent = command("sys.exit(3)")
-        assert isinstance(agent, HearsOfEndings)
+        assert isinstance(agent, TakesSessionEnd)
         with pytest.raises(AgentError, match="exit status 3"):
             await agent.session_end(replace(ENDING, workdir=str(tmp_path)))
         assert is_gone(tmp_path)
@@ -117,7 +117,7 @@ class TestHttp:
             agent = load_agent(
                 AgentSpec(name="m", kind="http", url=serving.url, api_key="key", session_end=True)
             )
-            assert isinstance(agent, HearsOfEndings)
+            assert isinstance(agent, TakesSessionEnd)
             assert isinstance(agent, Closes)
             await agent.session_end(ENDING)
             await agent.close()
@@ -131,7 +131,7 @@ class TestHttp:
 
         async with service(answer) as serving:
             agent = load_agent(AgentSpec(name="m", kind="http", url=serving.url, session_end=True))
-            assert isinstance(agent, HearsOfEndings)
+            assert isinstance(agent, TakesSessionEnd)
             assert isinstance(agent, Closes)
             with pytest.raises(AgentUnavailable, match="busy or broken"):
                 await agent.session_end(ENDING)

@@ -82,7 +82,7 @@ class ScriptedAdapter:
         self.platform = PLATFORM
         self.limits = Limits(largest_part=4000, measure=len, edit_every=timedelta(milliseconds=50))
         self.progress: Moment | None = None
-        self.deaf_after = timedelta(seconds=timeouts.deaf)
+        self.stale_after = timedelta(seconds=timeouts.deaf)
         self._account = account
         self._api = _Api(url, token or f"{account}-token", timeouts)
         self._timeouts = timeouts

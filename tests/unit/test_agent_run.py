@@ -132,7 +132,7 @@ def tool(id: str, status: ToolStatus, **more: str) -> Tool:  # noqa: A002
 def heard(*events: AgentEvent) -> AgentAnswer:
     said = AgentAnswer(restore=str, clock=FrozenClock())
     for event in events:
-        said.hear(event)
+        said.add(event)
     return said
 
 
@@ -601,7 +601,7 @@ class TestSteps:
     def test_the_last_entry_carries_how_long_the_turn_took(self) -> None:
         clock = FrozenClock()
         said = AgentAnswer(restore=str, clock=clock)
-        said.hear(Text("x"))
+        said.add(Text("x"))
         clock.advance(seconds=2.5)
 
         assert [entry.latency_ms for entry in said.entries()] == [2500]
@@ -609,7 +609,7 @@ class TestSteps:
     def test_a_clock_that_was_set_back_makes_no_turn_shorter_than_nothing(self) -> None:
         clock = FrozenClock()
         said = AgentAnswer(restore=str, clock=clock)
-        said.hear(Text("x"))
+        said.add(Text("x"))
         clock.advance(hours=-1)
 
         assert [entry.latency_ms for entry in said.entries()] == [0]
@@ -857,7 +857,7 @@ class TestAPause:
             Limits(largest_part=200, measure=len, edit_every=timedelta(seconds=1))
         )
         pause = Tool(id=WAITING, name=WAITING, title="asked again", status=ToolStatus.STARTED)
-        words.hear(pause)
+        words.add(pause)
         assert words.so_far() == "Waiting: asked again"
-        words.hear(replace(pause, status=ToolStatus.DONE))
+        words.add(replace(pause, status=ToolStatus.DONE))
         assert words.so_far() == ""

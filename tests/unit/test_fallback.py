@@ -28,9 +28,9 @@ from turngate.gateway.domain.errors import (
 )
 from turngate.gateway.domain.ids import TurnId
 from turngate.gateway.domain.ports.agent import (
-    HearsOfEndings,
     LetsOthersAnswer,
-    TakesWords,
+    TakesSessionEnd,
+    TakesSteering,
 )
 from turngate.gateway.domain.session import SessionEnded
 from turngate.gateway.domain.transcript import Text
@@ -186,7 +186,7 @@ async def test_words_reach_the_one_at_work_and_everybody_can_see_who_that_is() -
     chain: object = chain_of(Moody(NO_KEY), agent)
     assert isinstance(chain, FallbackAgent)
     assert isinstance(chain, LetsOthersAnswer)
-    assert isinstance(chain, TakesWords)
+    assert isinstance(chain, TakesSteering)
 
     async for _ in chain.run(a_turn()):
         assert chain.at_work(a_turn().id) is agent
@@ -215,7 +215,7 @@ class TestEndings:
         first, second = Keeping(), Keeping()
         links = [Link(name="a", agent=first), Link(name="b", agent=second)]
         chain: object = FallbackAgent(links, lambda name, error: None)
-        assert isinstance(chain, HearsOfEndings)
+        assert isinstance(chain, TakesSessionEnd)
         await chain.session_end(ENDING)
 
         assert (first.heard, second.heard) == ([ENDING], [])
@@ -223,7 +223,7 @@ class TestEndings:
     def test_where_it_does_not_want_to_know_nobody_is_told(self) -> None:
         links = [Link(name="a", agent=Moody("hi")), Link(name="b", agent=Keeping())]
 
-        assert not isinstance(FallbackAgent(links, lambda name, error: None), HearsOfEndings)
+        assert not isinstance(FallbackAgent(links, lambda name, error: None), TakesSessionEnd)
 
 
 class Hanging:

@@ -572,7 +572,7 @@ class TestBeside:
             await work.lanes.close()
 
             assert work.done == [["/new"]]
-            assert not work.lanes._beside
+            assert not work.lanes._command_lanes
 
 
 @hurried

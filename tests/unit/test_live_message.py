@@ -313,7 +313,7 @@ class TestStatus:
 def test_a_story_never_takes_back_what_it_said() -> None:
     story, states = PreviewText(LIMITS), list[str]()
     for piece in ("  One ", "two", " three", " four", " and far too many more"):
-        story.hear(Text(piece))
+        story.add(Text(piece))
         states.append(story.so_far())
 
     assert states == ["One", "One two", "One two three", "One two three four", "One two three four"]
@@ -323,12 +323,10 @@ def test_a_story_has_a_blank_line_where_a_tool_was_used_and_tells_nothing_of_wha
     None
 ):
     story = PreviewText(LIMITS)
-    story.hear(Text("Wait."))
-    story.hear(
-        Tool(id="t", name="pay", status=ToolStatus.STARTED, title="Pay", input='{"card": 1}')
-    )
-    story.hear(Tool(id="t", name="pay", status=ToolStatus.DONE, output="secret"))
-    story.hear(Text("Paid."))
+    story.add(Text("Wait."))
+    story.add(Tool(id="t", name="pay", status=ToolStatus.STARTED, title="Pay", input='{"card": 1}'))
+    story.add(Tool(id="t", name="pay", status=ToolStatus.DONE, output="secret"))
+    story.add(Text("Paid."))
 
     assert story.so_far() == "Wait.\n\nPaid."
     assert story.untold == (Tool(id="t", name="pay", status=ToolStatus.DONE, title="Pay"),)

@@ -726,7 +726,7 @@ class TestTyping:
 
 def shown(text: str, limits: Limits) -> str:
     words = PreviewLabels(limits)
-    words.hear(Text(text))
+    words.add(Text(text))
     return words.so_far()
 
 
@@ -741,7 +741,7 @@ class TestCutting:
         words = PreviewLabels(Limits(largest_part=40, measure=len, edit_every=SECOND))
         seen = []
         for number in range(12):
-            words.hear(Text(f"sentence {number}. "))
+            words.add(Text(f"sentence {number}. "))
             seen.append(words.so_far())
 
         assert seen[:2] == ["sentence 0. …", "sentence 0. sentence 1. …"]
@@ -763,7 +763,7 @@ class TestCutting:
             )
         )
         for _ in range(1000):
-            words.hear(Text("word "))
+            words.add(Text("word "))
             words.so_far()
 
         assert len("".join(words._pieces)) <= 20
@@ -780,9 +780,9 @@ class TestCutting:
 
     def test_code_that_is_still_being_written_is_closed(self) -> None:
         words = PreviewLabels(Limits(largest_part=60, measure=len, edit_every=SECOND))
-        words.hear(Text("Look:\n```py\nx = 1"))
+        words.add(Text("Look:\n```py\nx = 1"))
         half = words.so_far()
-        words.hear(Text("\n```\nDone."))
+        words.add(Text("\n```\nDone."))
 
         assert half == "Look:\n```py\nx = 1\n```\n …"
         assert words.so_far() == "Look:\n```py\nx = 1\n```\nDone. …"
@@ -798,9 +798,9 @@ class TestCutting:
 
     def test_code_that_grows_over_several_messages_stays_code(self) -> None:
         words = PreviewLabels(Limits(largest_part=60, measure=len, edit_every=SECOND))
-        words.hear(Text("```py\n"))
+        words.add(Text("```py\n"))
         for number in range(40):
-            words.hear(Text(f"x = {number}\n"))
+            words.add(Text(f"x = {number}\n"))
             text = words.so_far()
 
             assert text.count("```") == 2

@@ -19,9 +19,9 @@ from turngate.gateway.domain.errors import ConfigError
 from turngate.gateway.domain.ports.agent import (
     Agent,
     Closes,
-    HearsOfEndings,
     TakesAnswers,
-    TakesWords,
+    TakesSessionEnd,
+    TakesSteering,
 )
 from turngate.gateway.domain.transcript import Text
 from turngate.gateway.observability.error_text import whole_reason
@@ -114,7 +114,7 @@ class TestRunning:
 
     async def test_it_can_do_more_only_if_it_can(self, make: Make) -> None:
         plain = make(AS_THEY_COME)
-        assert not isinstance(plain, TakesAnswers | TakesWords | Closes | HearsOfEndings)
+        assert not isinstance(plain, TakesAnswers | TakesSteering | Closes | TakesSessionEnd)
 
     @pytest.mark.parametrize(
         "end",
@@ -128,7 +128,7 @@ class TestRunning:
     ) -> None:
         body = " def __init__(self, options): pass\n async def run(self, turn):\n  yield 'hi'\n"
         agent = make(f"heard = []\nclass factory:\n{body} {end}")
-        assert isinstance(agent, HearsOfEndings)
+        assert isinstance(agent, TakesSessionEnd)
         await agent.session_end(ENDING)
         assert sys.modules["theirs"].heard == [ENDING.id]
 
@@ -137,7 +137,7 @@ class TestRunning:
     ) -> None:
         agent = load_agent(AgentSpec(name="main", kind="python", object=f"{__name__}:Listening"))
         assert isinstance(agent, TakesAnswers)
-        assert isinstance(agent, TakesWords)
+        assert isinstance(agent, TakesSteering)
         assert isinstance(agent, Closes)
         await agent.answer(TURN.id, "q", "yes")
         assert await agent.steer(TURN.id, "more")

@@ -82,7 +82,7 @@ class Lines(Observer):
         super().__init__()
         self.let_go: list[tuple[str, str, int]] = []
 
-    def ending_let_go(self, session: str, agent: str, tries: int) -> None:
+    def session_end_dropped(self, session: str, agent: str, tries: int) -> None:
         self.let_go.append((session, agent, tries))
 
 

@@ -33,4 +33,4 @@ def test_its_secrets_are_not_shown() -> None:
 
 
 def test_what_is_silent_for_too_long_is_deaf() -> None:
-    assert Timeouts(deaf=5).deaf_after == timedelta(seconds=5)
+    assert Timeouts(deaf=5).stale_after == timedelta(seconds=5)

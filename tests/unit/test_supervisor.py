@@ -72,7 +72,7 @@ class Account:
 class Telling(Account):
     """Knows when its platform last answered."""
 
-    deaf_after = DEAF_AFTER
+    stale_after = DEAF_AFTER
     progress: Moment | None = None
 
     def hears(self) -> None:
@@ -98,7 +98,7 @@ class CatchingUp(Account):
 class HearingAgain(CatchingUp):
     """Hears some seconds after it has begun, as one that has to connect first."""
 
-    deaf_after = DEAF_AFTER
+    stale_after = DEAF_AFTER
     progress: Moment | None = None
 
     @property

@@ -273,7 +273,7 @@ class Peer:
             return  # a kind of update from a later version of the protocol
         talk = self.talks.get(notification.session_id)
         if talk is not None:
-            talk.hear(notification)
+            talk.add(notification)
 
     async def _permission(self, params: object) -> RequestPermissionResponse:
         try:

@@ -47,7 +47,7 @@ class TurnStream:
 
     def __init__(self, *, cost: float = 0.0, timeout: timedelta | None = None) -> None:
         self._reading = Reading(cost)
-        # Unbounded, because `hear` cannot wait: `room` pauses the reading of the pipe instead.
+        # Unbounded, because `add` cannot wait: `room` pauses the reading of the pipe instead.
         self._events: asyncio.Queue[Heard | None] = asyncio.Queue()
         self._asked: dict[str, _Asked] = {}
         self._numbers = count(1)
@@ -64,7 +64,7 @@ class TurnStream:
     def reading(self) -> Reading:
         return self._reading
 
-    def hear(self, notification: SessionNotification) -> None:
+    def add(self, notification: SessionNotification) -> None:
         """Queue the events of one update. After the end of the turn they are dropped."""
         for event in self._reading.events(notification):
             self._put(event)

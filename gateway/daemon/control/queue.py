@@ -48,8 +48,8 @@ _NAME = re.compile(r"(?P<table>in|out)(?P<number>[0-9]{1,18})")
 _TURNED_AWAY = frozenset(refusal.value for refusal in Refusal)
 _BY_HAND = "dropped by hand"
 
-GoOn = Callable[[InboxItem], None]
-LetGo = Callable[[SessionKey, InboxId], bool]
+Resume = Callable[[InboxItem], None]
+RemoveFromLane = Callable[[SessionKey, InboxId], bool]
 SendOn = Callable[[Part], None]
 ReadAgain = Callable[[InboxItem], Awaitable[None]]
 
@@ -72,17 +72,17 @@ class WorkArgs:
 def queue_requests(
     store: Store,
     clock: Clock,
-    go_on: GoOn = lambda item: None,
+    resume: Resume = lambda item: None,
     send_on: SendOn = lambda part: None,
-    let_go: LetGo = lambda key, inbox: False,
+    remove_from_lane: RemoveFromLane = lambda key, inbox: False,
     read_again: ReadAgain = needs_daemon,
 ) -> Requests:
     """
-    Return the verbs by name. In a daemon `go_on` and `send_on` resume requeued work, which
-    otherwise waits for the next start, `let_go` removes a dropped message from its lane, and
-    `read_again` takes in an event that could not be converted before.
+    Return the verbs by name. In a daemon `resume` and `send_on` resume requeued work, which
+    otherwise waits for the next start, `remove_from_lane` removes a dropped message from its lane,
+    and `read_again` takes in an event that could not be converted before.
     """
-    verbs = _QueueVerbs(store, clock, go_on, send_on, let_go, read_again)
+    verbs = _QueueVerbs(store, clock, resume, send_on, remove_from_lane, read_again)
     return {
         "queue.list": verbs.list,
         "queue.show": taking(WorkArgs, verbs.show),
@@ -97,16 +97,16 @@ class _QueueVerbs:
         self,
         store: Store,
         clock: Clock,
-        go_on: GoOn,
+        resume: Resume,
         send_on: SendOn,
-        let_go: LetGo,
+        remove_from_lane: RemoveFromLane,
         read_again: ReadAgain,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._go_on = go_on
+        self._resume = resume
         self._send_on = send_on
-        self._let_go = let_go
+        self._remove_from_lane = remove_from_lane
         self._read_again = read_again
 
     async def list(self, args: Args, line: Line) -> Json:
@@ -160,7 +160,7 @@ class _QueueVerbs:
             return (await self._store.trace(inbox)).item
 
         item = await self._store.requeue(inbox)
-        self._go_on(item)
+        self._resume(item)
         return item
 
     async def drop(self, asked: WorkArgs, line: Line) -> Json:
@@ -177,13 +177,13 @@ class _QueueVerbs:
         item = (await self._store.trace(inbox)).item
         # Out of the lane first: a batch with a dropped row fails, and its other messages would stay
         # unanswered until the next start.
-        waited = self._let_go(item.key, inbox)
+        waited = self._remove_from_lane(item.key, inbox)
 
         try:
             await self._store.drop(inbox, _BY_HAND)
         except TurngateError:
             if waited:
-                self._go_on(item)
+                self._resume(item)
             raise
 
     async def trace(self, asked: WorkArgs, line: Line) -> Json:

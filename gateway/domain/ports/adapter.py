@@ -348,7 +348,7 @@ class TellsProgress(Protocol):
         """The time of the last answer; None before the first."""
 
     @property
-    def deaf_after(self) -> timedelta:
+    def stale_after(self) -> timedelta:
         """A longer pause means that no messages would arrive any more."""
 
 

@@ -45,7 +45,7 @@ class LetsOthersAnswer(Protocol):
 
 
 @runtime_checkable
-class TakesWords(Protocol):
+class TakesSteering(Protocol):
     """An agent that can be steered. For others, a message during a turn waits for the next one."""
 
     async def steer(self, turn: TurnId, text: str) -> bool:
@@ -63,7 +63,7 @@ class TellsWhoAnswered(Protocol):
 
 
 @runtime_checkable
-class HearsOfEndings(Protocol):
+class TakesSessionEnd(Protocol):
     """An agent that is notified when a session ends."""
 
     async def session_end(self, ending: SessionEnded) -> None:
