@@ -3,11 +3,11 @@
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.agents.spec import AgentSpec, Traits
 from turngate.gateway.domain.errors import ConfigError
 from turngate.gateway.domain.ports.agent import Agent
 
-__all__ = ["AgentSpec", "load_agent"]
+__all__ = ["AgentSpec", "Traits", "load_agent", "traits_of"]
 
 ENTRY_POINTS = "turngate.agents"
 
@@ -34,3 +34,12 @@ def load_agent(spec: AgentSpec) -> Agent:
 
     agent: Agent = make(spec)
     return agent
+
+
+def traits_of(kind: str) -> Traits:
+    """Return what holds for a kind; for one of another package, that nothing is known of it."""
+    if entry_points(group=ENTRY_POINTS, name=kind):
+        return Traits()
+    traits = getattr(import_module(f"turngate.gateway.agents.{kind}"), "TRAITS", Traits())
+    assert isinstance(traits, Traits)  # noqa: S101 - narrows the type for mypy
+    return traits

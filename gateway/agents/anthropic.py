@@ -45,7 +45,7 @@ from turngate.gateway.agents.model_stream import (
     parsed,
     word,
 )
-from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.agents.spec import AgentSpec, Traits
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
     ToolStatus,
@@ -55,6 +55,8 @@ from turngate.gateway.domain.agent_events import (
 from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
+
+TRAITS = Traits(has_side_effects=False, is_model=True, sends=False)
 
 _HOME = "https://api.anthropic.com"
 _VERSION = "2023-06-01"

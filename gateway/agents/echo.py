@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
-from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.agents.spec import AgentSpec, Traits
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
@@ -25,6 +25,8 @@ from turngate.gateway.domain.transcript import (
     Role,
     Text,
 )
+
+TRAITS = Traits(has_side_effects=False, sends=False)
 
 # Words with the blanks around them, so that joining them gives the same text.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")

@@ -45,7 +45,7 @@ from turngate.gateway.agents.model_stream import (
     word,
 )
 from turngate.gateway.agents.openai_responses import HOME, ResponsesAgent, usage_of
-from turngate.gateway.agents.spec import AgentSpec
+from turngate.gateway.agents.spec import AgentSpec, Traits
 from turngate.gateway.domain.agent_events import (
     AgentEvent,
     Done,
@@ -56,6 +56,8 @@ from turngate.gateway.domain.errors import RequestRefused
 from turngate.gateway.domain.ports.finding import Finding
 from turngate.gateway.domain.serialization import Json
 from turngate.gateway.domain.transcript import Reasoning, Text
+
+TRAITS = Traits(has_side_effects=False, is_model=True, sends=False)
 
 _OURS = ("messages", "model", "stream")
 _ENDED_EARLY = {

@@ -38,3 +38,18 @@ class AgentSpec:
     max_tokens: int | None = None
     memory: int | None = None
     session_end: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """
+    What holds for all agents of a kind; a module of a kind sets its own as `TRAITS`.
+
+    Without side effects a turn may run again after a crash, any user may choose the agent, and it
+    needs no working folder. `is_model`: it is a language model, which begins to answer soon and can
+    write summaries. `sends`: its protocol has an event for messages to other chats.
+    """
+
+    has_side_effects: bool = True
+    is_model: bool = False
+    sends: bool = True

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from turngate.config.load import program_environment
 from turngate.config.schema import Agent as AgentConfig
 from turngate.config.schema import Config
-from turngate.gateway.agents import AgentSpec, load_agent
+from turngate.gateway.agents import AgentSpec, load_agent, traits_of
 from turngate.gateway.agents.breaker import Breaker
 from turngate.gateway.agents.fallback import FallbackAgent, Link
 from turngate.gateway.domain.ports.agent import Agent, Closes, Examines
@@ -25,10 +25,6 @@ from turngate.gateway.rules.model_window import ModelWindow
 from turngate.gateway.rules.policy import ConfiguredAgent
 from turngate.gateway.rules.pricing import Prices
 
-# Kinds without side effects: a turn may run again after a crash unless the config says otherwise,
-# and they need no working folder.
-_MODELS = ("openai", "anthropic")
-_TALKERS = ("echo", *_MODELS)
 _SECONDS_TO_CLOSE = 3.0
 
 
@@ -132,7 +128,7 @@ async def _close(agent: Closes) -> None:
 
 def _link(name: str, agent: AgentConfig, loaded: Agent, learned: _Learned) -> Link:
     # Programs and services may work for long before they say anything.
-    first_token = agent.first_token if agent.kind in _MODELS else None
+    first_token = agent.first_token if traits_of(agent.kind).is_model else None
     return Link(
         name=name,
         agent=loaded,
@@ -155,18 +151,19 @@ def _configured(
     """
     # Which agent of the chain answers is not known in advance, so its properties are combined.
     chain = {each: config[each] for each in (name, *config[name].fallback)}
+    traits = [traits_of(agent.kind) for agent in chain.values()]
     return ConfiguredAgent(
         name=name,
         agent=FallbackAgent([links[each] for each in chain], observer.agent_unavailable),
         system=config[name].system_prompt,
         repeatable=all(map(_is_repeatable, chain.values())),
-        has_workdir=any(agent.kind not in _TALKERS for agent in chain.values()),
+        has_workdir=any(each.has_side_effects for each in traits),
         timeout=config[name].timeout,
         is_offered=_is_offered(config[name]),
         prices=_prices(config[name]),
         model=_model(config[name]),
         sends=any(map(_sends, chain.values())),
-        summarises=all(agent.kind in _MODELS for agent in chain.values()),
+        summarises=all(each.is_model for each in traits),
         window=links[name].window,
     )
 
@@ -175,15 +172,17 @@ def _sends(agent: AgentConfig) -> bool:
     """Return whether it can send to other chats: its protocol must have an event for that."""
     if agent.kind == "command":
         return agent.format == "jsonl"
-    return agent.kind not in (*_TALKERS, "acp")
+    return traits_of(agent.kind).sends
 
 
 def _is_repeatable(agent: AgentConfig) -> bool:
-    return agent.kind in _TALKERS if agent.repeatable is None else agent.repeatable
+    is_safe = not traits_of(agent.kind).has_side_effects
+    return is_safe if agent.repeatable is None else agent.repeatable
 
 
 def _is_offered(agent: AgentConfig) -> bool:
-    return agent.kind in _TALKERS if agent.offered is None else agent.offered
+    is_safe = not traits_of(agent.kind).has_side_effects
+    return is_safe if agent.offered is None else agent.offered
 
 
 def _prices(agent: AgentConfig) -> Prices | None:

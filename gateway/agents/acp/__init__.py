@@ -4,5 +4,8 @@ its sessions for each of ours.
 """
 
 from turngate.gateway.agents.acp.agent import make
+from turngate.gateway.agents.spec import Traits
 
-__all__ = ["make"]
+TRAITS = Traits(sends=False)
+
+__all__ = ["TRAITS", "make"]
