@@ -161,6 +161,8 @@ async def _run(name: str, agent: Agent, turn: Turn) -> None:
 
 
 async def _show(agent: Agent, turn: Turn, event: AgentEvent) -> None:
+    import json
+
     from turngate.gateway.cli.printable import printable
     from turngate.gateway.domain.agent_events import Ask
     from turngate.gateway.domain.ports.agent import TakesAnswers
@@ -171,7 +173,8 @@ async def _show(agent: Agent, turn: Turn, event: AgentEvent) -> None:
         typer.echo(printable(event.text), nl=False)
         return
 
-    typer.echo(printable(f"\n[{type(event).__name__.lower()}] {to_dict(event)}"), err=True)
+    shown = json.dumps(to_dict(event), ensure_ascii=False)
+    typer.echo(printable(f"\n{shown}"), err=True)
     if isinstance(event, Ask) and isinstance(agent, TakesAnswers):
         typer.echo("Nobody answers questions in a test; it is told so.", err=True)
         await agent.answer(turn.id, event.id, None)

@@ -207,7 +207,7 @@ def authorize(
     messages there need not address it.
     """
     source = message.source
-    if source.platform in _OWN_SCREENS:
+    if is_own_screen(source):
         return Decision(is_admin=True)
 
     if message.unanswerable is not None:
@@ -220,6 +220,11 @@ def authorize(
     # A bot is never an admin, even if its id is listed as one.
     is_admin = refusal is None and not message.from_bot and access.names(source, "admins")
     return Decision(refusal=refusal, is_admin=is_admin)
+
+
+def is_own_screen(source: SessionSource) -> bool:
+    """Return whether a source is the browser or the terminal of the operator."""
+    return source.platform in _OWN_SCREENS
 
 
 def _refused_directly(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from turngate.gateway.domain.agent_events import File, RunEnd
-from turngate.gateway.domain.messages import ChatType, InboundMessage
+from turngate.gateway.domain.messages import ChatType, InboundMessage, SessionSource
 from turngate.gateway.domain.outbox import Part, Says
 from turngate.gateway.domain.session import EndReason, Session
 from turngate.gateway.domain.store_values import (
@@ -29,6 +29,7 @@ from turngate.gateway.domain.transcript import (
     Text,
 )
 from turngate.gateway.domain.usage import Spent
+from turngate.gateway.rules.authorization import is_own_screen
 from turngate.gateway.rules.policy import Policy
 
 _WHY_ENDED = {EndReason.IDLE: "after a long silence", EndReason.DAILY: "with the day"}
@@ -104,8 +105,9 @@ class AgentResult:
     """
     What one run of an agent left: how it ended, its answer, its files, and what could not be sent.
 
-    `failure` is why it did not end by itself, in words for users. `is_refused`: the agent refuses
-    the messages of this turn, and would refuse them again.
+    `failure` is why it did not end by itself, in words for users, and `cause` the same for the
+    operator. `is_refused`: the agent refuses the messages of this turn, and would refuse them
+    again.
     """
 
     ending: RunEnd
@@ -115,7 +117,13 @@ class AgentResult:
     missed: tuple[str, ...] = ()
     spent: Spent = Spent()
     failure: str | None = None
+    cause: str | None = None
     is_refused: bool = False
+
+    def told_to(self, source: SessionSource) -> str | None:
+        """Return why it did not end by itself: whoever can act learns the cause."""
+        learns_cause = is_own_screen(source) and not self.is_refused
+        return (self.cause if learns_cause else None) or self.failure
 
 
 def outcome(
@@ -134,16 +142,17 @@ def outcome(
     text = result.text
     entries = result.entries
     says = Says.ANSWER
+    failure = result.told_to(message.source)
 
     if ending is not RunEnd.DONE and text:
-        mark = f"{_MARK_BEGINS}{_why(ending, result.failure)})*"
+        mark = f"{_MARK_BEGINS}{_why(ending, failure)})*"
         says = Says.INCOMPLETE
         text += mark
         entries = _marked(entries, mark)
     elif not text and not (ending is RunEnd.DONE and (result.files or result.missed)):
         # Only an answer that consists of files may be without text. The substitute is a notice:
         # the agent must not see it as its own words in the next turn.
-        text = _without_words(ending, result.failure)
+        text = _without_words(ending, failure)
         says = Says.NO_ANSWER
         entries = (*entries, notice(text, now))
 
@@ -155,7 +164,7 @@ def outcome(
         entries=(*(notice(each, now) for each in words), *entries),
         spent=result.spent,
         parts=_with_files(message, sent, result.files),
-        failure=_why(ending, result.failure) if failed else None,
+        failure=_why(ending, result.cause or result.failure) if failed else None,
     )
 
 

@@ -52,8 +52,10 @@ SECONDS_TO_LET_GO = 5.0
 """For an agent that was told to stop. Then it is left to itself, and its lane goes on."""
 
 NOT_AVAILABLE = "the agent is not available; the operator can see why"
-_SET_ASIDE = "the model refuses this message, and goes on without it"
-_TOO_LONG = "this is longer than the model can read at once, and it goes on without it"
+_SET_ASIDE = "the model refuses this message; the conversation goes on without it"
+_TOO_LONG = (
+    "this message is longer than the model can read at once; the conversation goes on without it"
+)
 
 Show = Callable[[AgentEvent], None]
 _Listening = Coroutine[None, None, BaseException | None]
@@ -148,6 +150,7 @@ class AgentRun:
         self._thoughts = StreamRestorer(self._for_people)
         self.answer = AgentAnswer(restore=restore, clock=clock, for_people=for_people)
         self.failure: str | None = None
+        self.cause: str | None = None
         self.refusal: RequestRefused | None = None
 
     def stop(self) -> None:
@@ -189,6 +192,7 @@ class AgentRun:
             self._observer.agent_failed(error)
             self.refusal = error if isinstance(error, RequestRefused) else None
             self.failure = self._for_people(_told(error))
+            self.cause = self._for_people(str(error))
         elif error is not None:
             # After a timeout we cancelled it ourselves.
             if not (self._given_up and isinstance(error, asyncio.CancelledError)):
@@ -207,6 +211,7 @@ class AgentRun:
             missed=tuple(self.answer.missed),
             spent=self.answer.spent,
             failure=stopped_because if ending is RunEnd.STOPPED else self.failure,
+            cause=self.cause,
             is_refused=self.refusal is not None and not self.answer.text,
         )
 
@@ -214,11 +219,12 @@ class AgentRun:
         """Return how the turn ended."""
         # Checked first: an error raised after the agent's last event or a stop changes nothing.
         if self._finished or self._stopped:
-            self.failure = self.refusal = None
+            self.failure = self.cause = self.refusal = None
             return RunEnd.DONE if self._finished else RunEnd.STOPPED
 
         if self._given_up:
             self._observer.agent_silent()
+            self.cause = None
             self.failure = "the agent took too long" if self._is_late() else "the agent fell silent"
             return RunEnd.SILENT
 
