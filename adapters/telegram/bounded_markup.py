@@ -21,9 +21,13 @@ Event = tuple[Any, Any]
 
 
 def converted_size(markdown: str) -> int:
-    """Return about how many characters the converted text has; never far too few."""
+    """
+    Return about how many characters the converted text has; never far too few. Empty formulas count
+    for what they cost: before each, the converter counts all line breaks of those before it.
+    """
     events: Iterable[Event] = pyromark.events_with_range(markdown, options=STANDARD_OPTIONS)
     lists = 0
+    empty_formulas = 0
     size = len(markdown)
     table = list[list[int]]()
     for event, at in events:
@@ -34,6 +38,9 @@ def converted_size(markdown: str) -> int:
                 lists -= 1
             case {"Start": "Item"}:
                 size += _INDENT * lists
+            case {"DisplayMath": str(formula)} if not formula.strip():
+                empty_formulas += 1
+                size += empty_formulas
             case {"Start": {"Table": _}}:
                 table = []
             case {"Start": "TableHead" | "TableRow"}:

@@ -61,6 +61,20 @@ _CHAT_TYPES = {
     "supergroup": ChatType.GROUP,
     "channel": ChatType.CHANNEL,
 }
+# What a person sends: where one of these is there and nothing was read, its form is new.
+_SAID = (
+    "rich_message",
+    "photo",
+    "document",
+    "voice",
+    "audio",
+    "video",
+    "video_note",
+    "animation",
+    "sticker",
+    "paid_media",
+)
+_WRITTEN = ("text", "caption")
 _KNOWN_FIELDS = {field.alias or name for name, field in Message.model_fields.items()}
 
 
@@ -209,7 +223,12 @@ class _Reader:
         unknown = sorted(set(message) - _KNOWN_FIELDS)
         for name in unknown:
             self.note(f"message.{name}")
-        if is_for_us and (unknown or "rich_message" in message):
+        unread = [name for name in _SAID if message.get(name)] + [
+            name for name in _WRITTEN if not isinstance(message.get(name, ""), str)
+        ]
+        for name in unread:
+            self.note(f"message.{name}")
+        if is_for_us and (unknown or unread or "rich_message" in message):
             raise UnreadableError("nothing in it is known")
 
     def _stopped(self, stopped: Raw) -> InboundMessage:

@@ -28,7 +28,13 @@ from turngate.gateway.rules.history_cleaning import SUMMARY_MARK
 NOTHING_SAID = "(nothing in words)"
 
 _LONGEST_QUOTATION = 1000
-_LIKE_A_MARK = re.compile(r"([\n\r\v\f\x85\u2028\u2029][ \t]*)\[")
+# Blanks of any kind and invisible characters do not make a line begin with something else.
+_LIKE_A_MARK = re.compile(
+    r"([\n\r\v\f\x1c-\x1e\x85\u2028\u2029]"
+    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U000e0000-\U000e0fff]*+)([\[\uff3b])"
+)
 _MIME = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 # Letters only: digits could be taken for a phone number.
 _TAG_LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -88,7 +94,7 @@ class Marks:
 
     def _words(self, words: str, *, forwarded: bool) -> str:
         """Keep text from starting a line like the sender of a message: it could impersonate one."""
-        own = _LIKE_A_MARK.sub(r"\1\\[", words) if self.shared else words
+        own = _LIKE_A_MARK.sub(r"\1\\\2", words) if self.shared else words
         if not forwarded or not words.strip():
             return own
         return self.enclosed("forwarded, written by somebody else", own)

@@ -11,6 +11,7 @@ from turngate.gateway.domain.agent_events import (
 from turngate.gateway.domain.ports.adapter import Limits
 from turngate.gateway.domain.transcript import Text
 from turngate.gateway.outbound.rendering import beginning, last_part
+from turngate.gateway.rules.outgoing_text import without_mentions
 
 MARK = " …"
 """Behind what is not finished."""
@@ -53,7 +54,7 @@ class PreviewLabels:
                 self._waiting = f"Waiting: {title}" if event.status is ToolStatus.STARTED else ""
             case Tool(status=ToolStatus.STARTED, name=name):
                 self._pauses = True
-                self._tool = " ".join(name.split())
+                self._tool = without_mentions(" ".join(name.split()))
             case _:
                 pass
 
@@ -144,4 +145,9 @@ def _newer(before: Tool | None, now: Tool) -> Tool:
     """Return the newer state of a tool, without input and output."""
     # Later events of a tool may come without its title.
     title = now.title or (before.title if before is not None else None)
-    return Tool(id=now.id, name=now.name, status=now.status, title=title)
+    return Tool(
+        id=now.id,
+        name=without_mentions(now.name),
+        status=now.status,
+        title=title and without_mentions(title),
+    )

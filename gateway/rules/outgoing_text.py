@@ -27,6 +27,8 @@ _TOKEN = re.compile(
     rf"<@!?(?P<mentioned>{_ID})(?:\|[^<>\n]{{0,80}}+)?>"
     rf"|\[(?P<marked>{_ID}) {_NAME}\]"
     rf"|{START}(?P<pseudonym>{PSEUDONYM})"
+    # No mention to us, but perhaps to a platform: with a long label, or one with a line break.
+    r"|(?P<stray><@)(?!\u2060)"
 )
 # What a token that is not complete looks like at the end of a growing text.
 _OPEN_MENTION = re.compile(r"<(?:@!?[^\s<>|\[\]]{0,80}(?:\|[^<>\n]{0,80})?)?")
@@ -92,6 +94,8 @@ class OutgoingText:
             case "marked":
                 name = self._names.get(self._id(found["marked"]) or "")
                 return f"[{name}]" if name else self._defused(found[0])
+            case "stray":
+                return _DEFUSED
             case _:
                 return self._person(found)
 

@@ -61,7 +61,12 @@ def _wide(gap: str) -> str:
 
 # After a time, "+1030" and "+0200" are time zones.
 _NO_ZONE = r"(?!(?:0\d|1[0-4])(?:[03]0|45)(?!\d))"
-_AFTER_PLUS = rf"(?:{_LONG}|{_NO_ZONE}{_wide(_WIDE)}|{_SHORT})"
+# An added line of a diff that begins with a date, and the head of a part of a diff.
+_NO_DIFF = (
+    r"(?!(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?![\d-])"
+    r"|\d{1,7}+(?:,\d{1,7}+)? @@)"
+)
+_AFTER_PLUS = rf"{_NO_DIFF}(?:{_LONG}|{_NO_ZONE}{_wide(_WIDE)}|{_SHORT})"
 _AFTER_ZEROS = rf"(?:{_LONG}|{_wide(_WIDE_AFTER_ZEROS)}|{_SHORT})"
 # "10:00 15.01.2026", "9,00 2026-01-15", "ORD-0012345678" and "#0012345678" have a 00 that dials
 # nothing, and no country code starts with 0.

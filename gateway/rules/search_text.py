@@ -24,7 +24,7 @@ _MARKS = (
 )
 # Characters that show nothing and are no format characters to Unicode.
 _UNSEEN = frozenset(
-    (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0, *range(0x180B, 0x1810))
+    (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810))
 ) | frozenset((*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000)))
 _PLUS = frozenset("\u2795\u29fe\ua71d")
 _KEPT_CONTROLS = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85")
