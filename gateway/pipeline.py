@@ -299,14 +299,27 @@ class Pipeline:
         started_at = self.clock.monotonic()
         turn = await self._open(batch, messages, retry)
 
-        outcome = await self._run_agent(turn)
+        try:
+            outcome = await self._run_agent(turn)
+            parts = await self._record(turn, outcome)
+        except Refused:
+            await self._resume_detached(batch)
+            raise
 
-        parts = await self._record(turn, outcome)
         batch.mark_answered()
         seconds = self.clock.monotonic() - started_at
         self.observer.turn_ended(turn.begun, outcome, turn.answered_by, seconds)
 
         await self._deliver(parts)
+
+    async def _resume_detached(self, batch: ActiveBatch) -> None:
+        """
+        Enqueue messages whose turn was taken from them while it ran: its row, or that of its
+        session, was damaged on disk and is set aside.
+        """
+        for item in await self.store.inbox(InboxState.WAITING, limit=LARGEST_NUMBER):
+            if item.turn is None and item.id in batch.rows:
+                self.resume(item)
 
     async def _open(
         self, batch: ActiveBatch, messages: Sequence[InboundMessage], retry: Retry | None

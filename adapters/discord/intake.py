@@ -232,6 +232,9 @@ class Intake:
         """
         Check whether a message of the bot's carries a nonce that this process never used, and
         follows something that a person wrote. What was sent before the start does not count.
+
+        An answer to what was written since the start is of no earlier process; where it quotes
+        nothing, a minute after the start it is not either.
         """
         nonce = message.get("nonce")
         sent_at = time_of(int(message["id"]))
@@ -239,6 +242,9 @@ class Intake:
             return False
         written_at = time_of(self._cache.written_in(channel))
         is_answer = sent_at - written_at < _ANSWERS_WITHIN
+        answered = id_in(object_in(message, "message_reference"), "message_id")
+        if answered is not None and time_of(int(answered)) > self._began:
+            return is_answer
         return is_answer and sent_at > self._began + _FROM_BEFORE
 
     def run_in_background(self, call: BackgroundCall) -> None:

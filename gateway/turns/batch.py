@@ -113,6 +113,11 @@ class ActiveBatch:
         """The platform's ids of these messages, and of those that joined the turn."""
         return tuple(stored.message.id for stored in (*self.queued, *self._joined))
 
+    @property
+    def rows(self) -> frozenset[InboxId]:
+        """The inbox rows of these messages, and of those that joined the turn."""
+        return frozenset(stored.id for stored in (*self.queued, *self._joined))
+
     def mark_answered(self) -> None:
         """Free the lane: the answer is stored, and a user who sees it may write at once."""
         self.is_answered = True

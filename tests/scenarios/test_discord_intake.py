@@ -295,14 +295,17 @@ async def test_two_programs_with_one_token_both_stop_at_the_first_answer(at: Sce
     assert [type(each).__name__ for each in done] == ["AnsweredElsewhere"] * 2
 
 
-async def test_who_answers_beside_another_program_stops_and_says_so(at: Scene) -> None:
+@pytest.mark.parametrize("after", [timedelta(seconds=1), timedelta(minutes=5)])
+async def test_who_answers_beside_another_program_stops_and_says_so(
+    at: Scene, after: timedelta
+) -> None:
     """Finding R9: two daemons with one token answered everything twice, and said nothing."""
     ear = Ear()
     running = asyncio.ensure_future(at.adapter.run(ear.receive))
     await at.sim.until(lambda: at.sim.do("sessions"))
     asked = await at.say("hello")
     await ear.until_heard()
-    later = datetime.now(UTC) + timedelta(minutes=5)
+    later = datetime.now(UTC) + after
     foreign = said(
         id=str(IDS.new_id(later.timestamp())),
         channel_id=DIRECT.chat_id,
