@@ -236,7 +236,8 @@ class _Reader:
         # What is in quotes is text; so is what PyYAML would resolve to text.
         if event.style is not None or not event.implicit[0]:
             return text
-        tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]  # stubs
+        # The stubs give it no types.
+        tag = self._loader.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
         return text if tag in _IS_TEXT else _meaning(text)
 
     def _report(self, position: Position, text: str) -> None:

@@ -45,7 +45,8 @@ _MOST_NAMED = 5
 _TRIES = 3
 
 
-async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008 - frozen
+# The default is frozen.
+async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008
     """Check everything that needs neither receiving nor sending messages."""
     timeout = aiohttp.ClientTimeout(total=timeouts.answer)
     headers = {"Authorization": f"Bot {account.token}", "User-Agent": _AGENT}

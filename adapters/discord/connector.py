@@ -48,7 +48,8 @@ class Connector(aiohttp.TCPConnector):
             self._gateway = gateway
         return gateway
 
-    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109 - aiohttp's own
+    # The signature is aiohttp's own.
+    async def connect(self, req: Any, traces: Any, timeout: Any) -> Any:  # noqa: ASYNC109
         """Redirect and connect a request. A failed connection has sent nothing."""
         there = self._moved(req.url)
         if there != req.url:

@@ -46,7 +46,8 @@ class _Bot:
     scopes: frozenset[str] | None
 
 
-async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008 - frozen
+# The default is frozen.
+async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008
     """Check everything that can be checked without sending a message or consuming events."""
     api = Api(account, timeouts)
     try:

@@ -118,7 +118,8 @@ class Api:
 
         with _translate_errors():
             # aiogram declares a number of seconds and passes any timeout on to aiohttp.
-            return await self._connected()(method, request_timeout=timeout)  # type: ignore[arg-type]
+            bot = self._connected()
+            return await bot(method, request_timeout=timeout)  # type: ignore[arg-type]
 
     async def close(self) -> None:
         if self._bot is not None:

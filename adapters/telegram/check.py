@@ -18,7 +18,8 @@ from turngate.gateway.domain.ports.adapter import Finding
 _POLL_SECONDS = 3
 
 
-async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008 - frozen
+# The default is frozen.
+async def examine(account: Account, timeouts: Timeouts = Timeouts()) -> list[Finding]:  # noqa: B008
     """Check everything that needs neither receiving nor sending messages."""
     api = Api(account, timeouts)
     try:

@@ -28,7 +28,8 @@ def import_aiogram() -> None:
             names.update(_types_namespace)
 
     def build_late(cls: type[BaseModel], /, **how: Any) -> bool | None:
-        return build.__func__(cls, **(how | {"_types_namespace": names}))  # type: ignore[no-any-return]
+        options = how | {"_types_namespace": names}
+        return build.__func__(cls, **options)  # type: ignore[no-any-return]
 
     BaseModel.model_rebuild = classmethod(note_names)  # type: ignore[assignment,method-assign]
     try:

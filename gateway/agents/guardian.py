@@ -133,7 +133,8 @@ def _become(
         for number in _RESTORED:
             signal.signal(number, signal.SIG_DFL)
 
-        os.execvpe(argv[0], argv, environment)  # noqa: S606 - the operator's own words, and no shell between
+        # The operator's own words, and no shell between.
+        os.execvpe(argv[0], argv, environment)  # noqa: S606
     except OSError as exc:
         os.write(failure, str(exc.errno or 0).encode())
     finally:
@@ -236,7 +237,8 @@ def _kill(process: int, number: int) -> None:
 
 def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
-    for process in [int(name) for name in os.listdir("/proc") if name.isdecimal()]:  # noqa: PTH208 - pathlib loads slowly
+    # Without pathlib, which loads slowly.
+    for process in [int(name) for name in os.listdir("/proc") if name.isdecimal()]:  # noqa: PTH208
         children.setdefault(_parent(process), []).append(process)
     found = [os.getpid()]
     # The list grows while it is read, which adds one generation after the other.

@@ -99,7 +99,8 @@ class PythonAgent:
         yield Done()
 
     async def _session_end(self, ending: SessionEnded) -> None:
-        end: Callable[[SessionEnded], object] = self._agent.session_end  # type: ignore[attr-defined]
+        end: Callable[[SessionEnded], object]
+        end = self._agent.session_end  # type: ignore[attr-defined]
         # A plain function may block, so it runs in a thread and not on the event loop.
         produced = (
             end(ending)

@@ -188,7 +188,8 @@ class Supervisor:
             await self._catch_up_and_listen(receive)
         except TurngateError as exc:
             return exc
-        except Exception as exc:  # noqa: BLE001 - the account supervisor: one account's bug ends no other account
+        # The account supervisor: one account's bug ends no other account.
+        except Exception as exc:  # noqa: BLE001
             self._observer.bug(exc)
             return exc
         return Retryable("the connection ended")

@@ -220,7 +220,8 @@ class Daemon:
                 gateway.observer.not_reloaded(
                     [without_values(line) for line in str(exc).splitlines()]
                 )
-            except Exception as exc:  # noqa: BLE001 - the operator's own code may be an agent: its bug ends no daemon
+            # The operator's own code may be an agent: its bug ends no daemon.
+            except Exception as exc:  # noqa: BLE001
                 gateway.observer.bug(exc)
 
             # Also after a failure, or systemd would see a reload that never ends.

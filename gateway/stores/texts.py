@@ -22,7 +22,8 @@ _UNSPACED_LETTERS = (
 )
 _UNSPACED = re.compile(f"[{_UNSPACED_LETTERS}]")
 _BOUNDARY = re.compile(
-    f"(?<=[{_UNSPACED_LETTERS}])(?=[^{_UNSPACED_LETTERS}])|(?<=[^{_UNSPACED_LETTERS}])(?=[{_UNSPACED_LETTERS}])"
+    f"(?<=[{_UNSPACED_LETTERS}])(?=[^{_UNSPACED_LETTERS}])"
+    f"|(?<=[^{_UNSPACED_LETTERS}])(?=[{_UNSPACED_LETTERS}])"
 )
 
 _LONGEST_DETAIL = 200

@@ -297,7 +297,8 @@ class AgentRun:
                         break
         # Even a CancelledError or SystemExit that the agent raises itself must end only the turn,
         # not the lane or the daemon.
-        except BaseException as exc:  # noqa: BLE001 - an error here is a value, which `run` looks at
+        # An error here is a value, which `run` looks at.
+        except BaseException as exc:  # noqa: BLE001
             return exc
 
         return None

@@ -147,7 +147,8 @@ class Slots:
 class Slot:
     """One turn's slot, held in an `async with` block."""
 
-    def __init__(self, slots: Slots, holder: Holder = Holder()) -> None:  # noqa: B008 - it is frozen
+    # The default is frozen.
+    def __init__(self, slots: Slots, holder: Holder = Holder()) -> None:  # noqa: B008
         self._slots = slots
         self._holder = holder
         self._held = self._waits_for_user = self._is_over = False

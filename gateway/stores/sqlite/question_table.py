@@ -35,7 +35,8 @@ COLUMNS = (
 def put(db: sqlite3.Connection, session: int, part: Part) -> None:
     """Store a question with its whole part."""
     # A copy, because the outbox row loses its text once it is sent and the question is still open.
-    assert part.question is not None  # noqa: S101 - narrows the type for mypy; only questions come here
+    # Narrows the type for mypy; only questions come here.
+    assert part.question is not None  # noqa: S101
     body = scrub(json.dumps(to_dict(part), ensure_ascii=False))
     db.execute(
         "INSERT INTO questions (part, session, turn, does, body, state, expires_at, checksum)"

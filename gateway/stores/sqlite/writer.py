@@ -83,7 +83,8 @@ class _Job(Generic[T]):
         elif self.error is not None:
             self.future.set_exception(self.error)
         else:
-            self.future.set_result(self.result)  # type: ignore[arg-type]  # set together with error=None
+            # Set together with error=None.
+            self.future.set_result(self.result)  # type: ignore[arg-type]
 
 
 class Writer:
@@ -165,7 +166,8 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job: _Job[object] = _Job(operation=operation, loop=loop, future=future)  # type: ignore[arg-type]
+        job: _Job[object]
+        job = _Job(operation=operation, loop=loop, future=future)  # type: ignore[arg-type]
         with self._gate:
             if self._stopped:
                 raise StoreUnavailable("the store is closed")
@@ -217,7 +219,8 @@ class Writer:
     def _work(self) -> None:
         try:
             database = self._connect()
-        except Exception as exc:  # noqa: BLE001 - any error must reach the caller that waits in start
+        # Any error must reach the caller that waits in start.
+        except Exception as exc:  # noqa: BLE001
             self._ready.error = self._translate(exc)
             _deliver([self._ready])
             self._stop()
@@ -297,7 +300,8 @@ class Writer:
         try:
             with self._transaction(db):
                 return self._upkeep(db)
-        except Exception as exc:  # noqa: BLE001 - upkeep has no caller; the next write meets the same error
+        # Upkeep has no caller; the next write meets the same error.
+        except Exception as exc:  # noqa: BLE001
             self._translate(exc)
             return False
 
@@ -350,7 +354,8 @@ class Writer:
         try:
             with self._transaction(db):
                 job.result = job.operation(db)
-        except BaseException as exc:  # noqa: BLE001 - every error belongs to the caller that waits for this job
+        # Every error belongs to the caller that waits for this job.
+        except BaseException as exc:  # noqa: BLE001
             job.error = self._translate(exc)
 
     @contextmanager
