@@ -107,7 +107,7 @@ def play(answer: ModelStream, messages: list[object]) -> None:
     said: list[object] = []
     with suppress(AgentError, ServerRefusal):
         for message in messages:
-            said += answer.hear(json.dumps(message))
+            said += answer.read(json.dumps(message))
     said += [*answer.rest(), *answer.usage()]
     assert answer.is_complete in (True, False)
     assert all(isinstance(event, Text | Reasoning | Tool | Usage) for event in said)

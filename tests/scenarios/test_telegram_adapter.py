@@ -480,7 +480,7 @@ async def test_a_preview_of_list_marks_holds_up_nobody(at: Scene) -> None:
     shown = PreviewLabels(at.adapter.limits)
     took = []
     for count in (9_000, 60_000):
-        shown.hear(Text(text="* " * count + "x"))
+        shown.add(Text(text="* " * count + "x"))
         began = time.process_time()
         assert at.adapter.limits.measure(shown.so_far()) <= 4096
         took.append(time.process_time() - began)
