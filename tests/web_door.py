@@ -150,7 +150,7 @@ class ScriptedPipeline:
 
     async def _run(self, message: InboundMessage, turn: int, said: Said) -> None:
         async for event in self.answer(message.text):
-            said.add(event)
+            said.hear(event)
             self.screens.turn_event(message.source, turn, event)
 
     async def _command(self, key: SessionKey, message: InboundMessage) -> None:
