@@ -23,6 +23,7 @@ from turngate.gateway.stores.sqlite import SqliteStore
     [
         "UPDATE turns SET checksum = checksum + 1 WHERE n = 1",
         "UPDATE turns SET session = 99 WHERE n = 1",
+        "UPDATE sessions SET title = 'bad', checksum = 1 WHERE n = 1",
     ],
 )
 async def test_a_turn_damaged_while_it_runs_is_run_again_at_once(
